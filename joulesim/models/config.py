@@ -1,0 +1,232 @@
+"""A Hugging Face ``config.json`` as a model: its language part, laid out layer by layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from joulesim.errors import Fault, InputError, did_you_mean
+from joulesim.models.attention import ATTENTION_KINDS, HEADS, read_attention
+from joulesim.models.compressed import read_compressed, read_streams
+from joulesim.models.families import FAMILIES, SAME_AS, Family, family_of, refusal
+from joulesim.models.ffn import read_ffn
+from joulesim.models.fields import MOST_LAYERS, Fields, short
+from joulesim.models.layers import mixer_kinds
+from joulesim.models.parts import Parts
+from joulesim.models.quantisation import store
+from joulesim.models.recurrent import read_linear, read_mamba, read_short_convolution
+from joulesim.specs.model import ModelSpec
+
+LANGUAGE_PARTS = ("text_config", "language_config", "llm_config", "text_model", "thinker_config")
+"""Where a multimodal config keeps its language model."""
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim")
+CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
+VOCABULARY = ("vocab_size", "padded_vocab_size")
+PREDICTORS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+OTHER_PARTS = {"vision_config": "vision tower", "visual": "vision tower", "audio_config": "audio tower"}
+
+_SHAPES_A_MODEL = re.compile(
+    r"mamba|ssm|rwkv|hyena|retention|recurren|mixer|linear_(attn|num|key|value|conv)|lightning|kda|latent|lora|compress|"
+    r"sparse|index_|indexer|window|chunk|cross_attention|block_(config|type|pattern)|layer_(type|pattern)s?|layers_type|"
+    r"hybrid|kv_|_kv|key_value|head_dim|num_.*heads|expert|moe|altup|laurel|per_layer|embedding_(size|dim)|state_size|loop"
+)
+"""Names of fields that usually change shapes or caches."""
+_HARMLESS = frozenset(
+    "num_experts_per_tok experts_per_token num_local_experts mamba_ssm_dtype mamba_hidden_act use_mamba_kernels mamba_ssm_cache_dtype "
+    "moe_router_dtype mtp_hybrid_override_pattern mtp_layers_block_type index_share_for_mtp_iteration indexer_rope_interleave "
+    "max_window_layers sliding_window_size attention_chunk_size chunk_size chunk_size_feed_forward expert_dtype use_cross_attention "
+    "moe_shared_expert_overlap vocab_size_per_layer_input mamba_chunk_size swa_rope_theta norm_topk_prob num_experts top_k_experts "
+    "sliding_window use_sliding_window layer_types num_key_value_heads head_dim qk_head_dim attention_head_dim kv_channels "
+    "moe_intermediate_size shared_expert_intermediate_size rope_local_base_freq cross_attention_hidden_size add_cross_attention "
+    "moe_layer_start_index use_bidirectional_attention mamba_rms_norm time_step_rank hybrid_override_pattern expert_capacity "
+    "moe_router_topk_scaling_factor moe_aux_loss_coeff use_expert_bias moe_router_activation_func moe_renormalize "
+    "moe_router_enable_expert_bias moe_capacity moe_use_aux_free moe_norm_min kv_cache_dtype".split()
+)
+"""Fields that match but change neither shapes nor caches, or matter only beside another field that is read."""
+
+
+def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] | None = None) -> ModelSpec:
+    """
+    Model that a Hugging Face config describes.
+
+    Parameters
+    ----------
+    config : Mapping
+        Content of ``config.json``; of a multimodal config the language model is read.
+    where : str
+        What to call the config in a fault.
+    quant : Mapping, optional
+        Content of ``hf_quant_config.json``, which modelopt writes beside it.
+
+    Raises
+    ------
+    InputError
+        With every fault found: missing or impossible sizes, a mixer that is not modelled, an encoder.
+
+    Examples
+    --------
+    >>> sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    >>> model = from_config({**sizes, "intermediate_size": 128, "vocab_size": 100, "model_type": "llama"}, "tiny")
+    >>> model.mixers[0].cache_elements
+    64.0
+    """
+    if not isinstance(config, Mapping):
+        raise InputError(Fault(where, f"expected a mapping of fields, got {short(config)}"))
+    text = _language_part(config)
+    model_type = _model_type(config, text, where)
+    family = family_of(model_type)
+    fields = Fields(text, where, family.defaults if family else {})
+    if family is None:
+        hint = did_you_mean(model_type, [*FAMILIES, *SAME_AS])
+        fields.note(f"model_type {model_type!r} is not known: read as a Llama-like decoder. {hint}".rstrip())
+    elif not model_type:
+        fields.note("model_type is not in the config: read as a Llama-like decoder")
+
+    hidden = fields.whole(*HIDDEN)
+    pattern = next((text[name] for name in ("layers_block_type", "hybrid_override_pattern") if text.get(name)), None)
+    counted = len(pattern) if isinstance(pattern, (list, str)) and not any(map(fields.has, LAYERS)) else None
+    layers = fields.whole(*LAYERS, high=MOST_LAYERS) if counted is None else min(counted, MOST_LAYERS)
+    vocabulary = fields.whole(*VOCABULARY)
+    context = fields.whole(*CONTEXT, default=None, high=1 << 40)
+    fields.check()
+
+    parts = Parts(fields, family or Family(), hidden)
+    tied = _tied(fields, config, parts.family)
+    _embeddings(parts, vocabulary, tied)
+    _mixers(parts, layers)
+    experts = read_ffn(parts, layers)
+    _per_layer_embeddings(parts, layers)
+    _norms(parts, layers)
+    _check_rest(fields, known=family is not None and bool(model_type))
+    fields.check()
+
+    left_out = _left_out(fields, config)
+    stored = store(parts.tensors, config, text, quant, where)
+    return ModelSpec(
+        name=_name(config, where), architecture=model_type or "unknown", layers=layers, hidden_size=hidden,
+        vocabulary=vocabulary, max_context=context, tied_embeddings=tied, mixers=parts.mixers, tensors=stored.tensors,
+        experts=experts, weight_format=stored.weight_format, kv_format=stored.kv_format, left_out=left_out,
+        notes=(*fields.notes, *stored.notes), source=where,
+    )
+
+
+def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    for _ in LANGUAGE_PARTS:
+        inner = next((config[name] for name in LANGUAGE_PARTS if isinstance(config.get(name), Mapping) and config[name]), None)
+        if inner is None:
+            break
+        config = inner
+    return config
+
+
+def _model_type(config: Mapping[str, Any], text: Mapping[str, Any], where: str) -> str:
+    """``model_type`` of the language part where that is a known one, else of the whole."""
+    given = [part["model_type"] for part in (text, config) if part.get("model_type") is not None]
+    wrong = [name for name in given if not isinstance(name, str)]
+    if wrong:
+        raise InputError(Fault(f"{where}: model_type", f"expected text, got {short(wrong[0])}"))
+    for name in given:
+        why = refusal(name, any(part.get("is_encoder_decoder") is True for part in (text, config)))
+        if why:
+            raise InputError(Fault(f"{where}: model_type", f"{name!r} is {why}", "give a decoder-only model"))
+    return next((name for name in given if family_of(name)), given[0] if given else "")
+
+
+def _name(config: Mapping[str, Any], where: str) -> str:
+    given = config.get("_name_or_path")
+    stem = re.split(r"[/\\]", re.sub(r"[/\\]?(_?config)?\.json$", "", where).rstrip("/\\"))[-1]
+    return stem or (given if isinstance(given, str) and given else "model")
+
+
+def _tied(fields: Fields, config: Mapping[str, Any], family: Family) -> bool:
+    outer = Fields(config, fields.where)
+    if not fields.has("tie_word_embeddings") and not outer.has("tie_word_embeddings"):
+        fields.note(f"tie_word_embeddings is not in the config: {str(family.tied).lower()}, the default of its family")
+    whole = outer.flag("tie_word_embeddings", default=family.tied)
+    tied = fields.flag("tie_word_embeddings", default=whole)
+    if outer.has("tie_word_embeddings") and tied != whole:
+        fields.note(f"tie_word_embeddings differs between the config and its language part: {str(tied).lower()}, the latter")
+    fields.faults += [fault for fault in outer.faults if fault not in fields.faults]
+    return tied
+
+
+def _embeddings(parts: Parts, vocabulary: int, tied: bool) -> None:
+    family, hidden = parts.family, parts.hidden
+    width = parts.fields.whole("word_embed_proj_dim", default=hidden)
+    if width != hidden:
+        parts.fields.fault("word_embed_proj_dim", f"expected the hidden size {hidden}, got {width}",
+                           "a projected embedding is not modelled")
+    if tied:
+        parts.matrix(family.embedding, "output", vocabulary, hidden)
+    else:
+        parts.matrix(family.embedding, "input_embedding", vocabulary, hidden)
+        parts.matrix(family.output, "output", vocabulary, hidden)
+    if family.output_bias:
+        parts.vector(f"{family.output}.bias", vocabulary)
+    if family.positions:
+        field, extra = family.positions
+        parts.matrix("positions", "input_embedding", parts.fields.whole(field, *CONTEXT) + extra, hidden)
+
+
+def _mixers(parts: Parts, layers: int) -> None:
+    fields = parts.fields
+    if fields.value("compress_ratios") is not None:
+        read_compressed(parts, layers)
+        read_streams(parts, layers)
+        return
+    kinds = mixer_kinds(fields, parts.family, layers)
+    if fields.text("model_type") in ("mamba", "mamba2", "falcon_mamba"):
+        kinds = ["mamba"] * layers
+    fields.check()
+    having = lambda kind: [i for i, found in enumerate(kinds) if found == kind]  # noqa: E731
+    if any(kind in ATTENTION_KINDS for kind in kinds):
+        read_attention(parts, kinds)
+    read_linear(parts, having("linear"))
+    read_mamba(parts, having("mamba"))
+    read_short_convolution(parts, having("conv"))
+    if "none" in kinds and parts.family.norms != 1:
+        fields.note(f"{kinds.count('none')} layers have no mixer")
+
+
+def _per_layer_embeddings(parts: Parts, layers: int) -> None:
+    """Gemma's second embedding table, with one narrow row a layer for each token."""
+    fields, hidden = parts.fields, parts.hidden
+    width = fields.whole("hidden_size_per_layer_input", default=0, low=0)
+    if not width:
+        return
+    rows = fields.whole("vocab_size_per_layer_input", *VOCABULARY)
+    parts.matrix("model.embed_tokens_per_layer", "input_embedding", rows, layers * width)
+    parts.matrix("model.per_layer_model_projection", "dense_ffn", layers * width, hidden)
+    parts.vector("model.per_layer_projection_norm", width)
+    parts.matrix(parts.layer("per_layer_input_gate"), "dense_ffn", width, hidden, range(layers))
+    parts.matrix(parts.layer("per_layer_projection"), "dense_ffn", hidden, width, range(layers))
+    parts.vector(parts.layer("post_per_layer_input_norm"), hidden, range(layers))
+
+
+def _norms(parts: Parts, layers: int) -> None:
+    for number in range(parts.family.norms):
+        parts.norm(parts.layer(f"norm_{number}"), parts.hidden, range(layers))
+    if parts.family.final_norm:
+        parts.norm("norm", parts.hidden)
+    if parts.family.embedding_norm:
+        parts.norm("embedding_norm", parts.hidden)
+
+
+def _check_rest(fields: Fields, known: bool) -> None:
+    """Fields that look like shapes and that nobody read: refused, for what they say would be missing."""
+    fields.ignore((*CONTEXT, *HEADS, *PREDICTORS))
+    for name, value in fields.data.items():
+        unread = isinstance(name, str) and name not in fields.used and name not in _HARMLESS
+        if unread and value and isinstance(value, (int, float, str, list, Mapping)) and _SHAPES_A_MODEL.search(name):
+            fields.fault(name, f"expected a field that joulesim knows, got {short(value)}",
+                         "what it changes is not modelled" if known else "its model_type is not known either")
+
+
+def _left_out(fields: Fields, config: Mapping[str, Any]) -> dict[str, int]:
+    """Parts of the checkpoint that are not the language model; their size is not in a config."""
+    parts = {name: 0 for field, name in OTHER_PARTS.items() if config.get(field)}
+    if any(isinstance(fields.data.get(name), int) and fields.data[name] > 0 for name in PREDICTORS):
+        parts["multi-token prediction"] = 0
+    return parts
