@@ -102,6 +102,11 @@ class Counted:
         return not (self.backward or self.implausible)
 
 
+def readable(value: float, size: float | None = None) -> bool:
+    """Whether a counter can have this value: in range, and no negative number that lost its sign."""
+    return 0 <= value < UINT64_SIGN_BIT and (size is None or value <= size)
+
+
 def counted(
     values: Iterable[float],
     size: float | None = None,
@@ -130,7 +135,7 @@ def counted(
     kept, unreadable = [], 0
     stamps = list(times)
     for index, value in enumerate(values):
-        if value < 0 or value >= UINT64_SIGN_BIT or (size is not None and value > size):
+        if not readable(value, size):
             unreadable += 1
             continue
         kept.append((stamps[index] if stamps else float(index), value))

@@ -73,8 +73,10 @@ def test_samples_of_one_time_all_stand():
     assert trapezoid([0, 1, 1, 2], [10, 10, 30, 30], 0, 2).energy == 40.0
 
 
-@pytest.mark.parametrize(("times", "start", "stop"), [
-    ([1, 2, 3], 0.5, 2), ([1, 2, 3], 1, 3.5), ([], 0, 1), ([5], 0, 10), ([1, 2, 3], 2.5, 1.5)])
+@pytest.mark.parametrize(
+    ("times", "start", "stop"),
+    [([1, 2, 3], 0.5, 2), ([1, 2, 3], 1, 3.5), ([], 0, 1), ([5], 0, 10), ([1, 2, 3], 2.5, 1.5)],
+)
 def test_nothing_is_extrapolated(times, start, stop):
     integral = trapezoid(times, [100.0] * len(times), start, stop)
     assert (integral.energy, integral.bracketed) == (None, False)

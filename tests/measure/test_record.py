@@ -14,23 +14,44 @@ from .points import METER, SCENARIO, measured, unmetered
 NO_METER = Reason(code="no-meter")
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"energy": None, "energy_reason": None}, "expected joules or a reason, got neither; set energy_reason"),
-    ({"energy_reason": NO_METER}, r"expected joules or a reason, got both \(no-meter\)"),
-    ({"boundary": None}, "expected what the joules include, got nothing; name the boundary"),
-    ({"meter": None}, "expected the meter and the time of a measured energy, got nothing"),
-    ({"provenance": "published"}, "expected where the published row stands, got nothing"),
-    ({"power": 2.5}, r"expected power times time \(2.5 J\), got 100 J"),
-    ({"energy": -1.0}, "greater than or equal to 0"),
-    ({"energy": math.nan}, "finite"),
-    ({"scenario": {"x": math.inf}}, "expected plain data"),
-    ({"scenario": {"x": object()}}, "expected plain data"),
-    ({"ratios": Ratios(energy_per_output_token=1.0), "boundary": None, "energy": None, "power": None,
-      "energy_reason": NO_METER}, "name the boundary"),
-])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"energy": None, "energy_reason": None},
+            "expected joules or a reason, got neither; set energy_reason",
+        ),
+        ({"energy_reason": NO_METER}, r"expected joules or a reason, got both \(no-meter\)"),
+        ({"boundary": None}, "expected what the joules include, got nothing; name the boundary"),
+        ({"meter": None}, "expected the meter and the time of a measured energy, got nothing"),
+        ({"provenance": "published"}, "expected where the published row stands, got nothing"),
+        ({"power": 2.5}, r"expected power times time \(2.5 J\), got 100 J"),
+        ({"energy": -1.0}, "greater than or equal to 0"),
+        ({"energy": math.nan}, "finite"),
+        ({"scenario": {"x": math.inf}}, "expected plain data"),
+        ({"scenario": {"x": object()}}, "expected plain data"),
+        (
+            {
+                "ratios": Ratios(energy_per_output_token=1.0),
+                "boundary": None,
+                "energy": None,
+                "power": None,
+                "energy_reason": NO_METER,
+            },
+            "name the boundary",
+        ),
+    ],
+)
 def test_refused(fields, message):
-    whole = {"provenance": "measured", "scenario": SCENARIO, "energy": 100.0, "power": 100.0, "time": 1.0,
-             "meter": METER, "boundary": "board"}
+    whole = {
+        "provenance": "measured",
+        "scenario": SCENARIO,
+        "energy": 100.0,
+        "power": 100.0,
+        "time": 1.0,
+        "meter": METER,
+        "boundary": "board",
+    }
     with pytest.raises(ValidationError, match=message):
         Record(**(whole | fields))
 
@@ -64,9 +85,15 @@ def test_energy_by_unit_of_work():
 
 def test_published_ratio_stands_in_where_no_energy_is_stated():
     """Case energy-01: 0.1186 J/token at 610.3 W and 5147 tok/s (ML.ENERGY v3, Llama-3.1-8B, H100)."""
-    point = Record(provenance="published", scenario={"model": "llama-3.1-8b"}, boundary="board", power=610.3,
-                   energy_reason=Reason(code="not-published"), ratios=Ratios(energy_per_output_token=0.1186),
-                   source=RowSource(ref="https://ml.energy"))
+    point = Record(
+        provenance="published",
+        scenario={"model": "llama-3.1-8b"},
+        boundary="board",
+        power=610.3,
+        energy_reason=Reason(code="not-published"),
+        ratios=Ratios(energy_per_output_token=0.1186),
+        source=RowSource(ref="https://ml.energy"),
+    )
     assert point.energy_per_output_token == 0.1186
     assert point.energy_per_output_token == pytest.approx(610.3 / 5147, rel=1e-3)
 

@@ -128,12 +128,15 @@ def test_torn_tail_is_moved_aside_when_writing(tmp_path):
     assert (tmp_path / "r.jsonl.torn").read_bytes() == b'{"half\n'
 
 
-@pytest.mark.parametrize(("line", "message"), [
-    (b"\x00\x00\x00", "expected one JSON object, got .*; measure that point again"),
-    (b"[1]", "expected a record, got"),
-    (b'{"a": 1}', "expected a record with a schema_version, got None; import other formats through"),
-    (b'{"schema_version": 9}', r"a newer joulesim \(schema 9, this one reads 1\); update joulesim"),
-])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"\x00\x00\x00", "expected one JSON object, got .*; measure that point again"),
+        (b"[1]", "expected a record, got"),
+        (b'{"a": 1}', "expected a record with a schema_version, got None; import other formats through"),
+        (b'{"schema_version": 9}', r"a newer joulesim \(schema 9, this one reads 1\); update joulesim"),
+    ],
+)
 def test_lines_that_are_no_records(tmp_path, line, message):
     path = tmp_path / "r.jsonl"
     with RecordFile(path) as file:
