@@ -1,0 +1,7 @@
+"""``python -m joulesim``."""
+
+import sys
+
+from joulesim.cli import main
+
+sys.exit(main())

@@ -1,0 +1,51 @@
+"""What went wrong with an input, one line a fault."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """
+    One thing wrong with an input.
+
+    ``where`` names the file and field, ``what`` says what was expected and what came, ``remedy`` what
+    to do about it.
+    """
+
+    where: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.where}: {self.what}" if self.where else self.what
+        return (f"{line}; {self.remedy}" if self.remedy else line).replace("\n", " ")
+
+
+class JoulesimError(Exception):
+    """Base of every error that joulesim raises on purpose."""
+
+
+class InputError(JoulesimError, ValueError):
+    """An input that cannot be used. Carries every fault found in it, not only the first."""
+
+    def __init__(self, faults: Fault | Iterable[Fault]):
+        self.faults = (faults,) if isinstance(faults, Fault) else tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+class NotFoundError(InputError, LookupError):
+    """A name that is neither shipped nor a file."""
+
+
+class UnknownQuantityError(InputError):
+    """A quantity that the answer needs and that nobody has published for this device."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Closest known name as a question, or an empty string when nothing is close."""
+    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    return f"Did you mean {close[0]}?" if close else ""
