@@ -1,0 +1,259 @@
+"""
+Where declared things are found: shipped profiles by name, files by path, mappings inline.
+
+Data live in ``hardware/``, ``scenarios/`` and ``validation/`` of a checkout and under ``joulesim/_data`` of an
+installed package; one loader finds both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from joulesim.errors import Fault, InputError, NotFoundError, did_you_mean
+from joulesim.specs.base import Source, Spec, read_spec
+
+_FOLDERS = {
+    "hardware": "hardware",
+    "scenario": "scenarios",
+    "model": "scenarios/models",
+    "format": "scenarios/formats",
+    "runtime": "scenarios/runtimes",
+}
+_LARGEST_YAML = 4 << 20
+_SUFFIXES = (".yaml", ".yml", ".json", ".gguf")
+
+
+@cache
+def data_root() -> Path:
+    """Folder that holds ``hardware``, ``scenarios`` and ``validation``."""
+    package = Path(__file__).parent
+    return next(root for root in (package / "_data", package.parent) if (root / "hardware").is_dir())
+
+
+def folder(kind: str) -> Path:
+    """Folder of the shipped things of a kind."""
+    return data_root() / _FOLDERS[kind]
+
+
+def names(kind: str) -> list[str]:
+    """Names of the shipped things of a kind: ``hardware``, ``scenario``, ``model``, ``format`` or ``runtime``."""
+    return sorted(path.stem for path in folder(kind).glob("*.yaml") if path.stem != "grid")
+
+
+def read_yaml(path: Path, where: str | None = None) -> Any:
+    """
+    Content of a YAML file.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, too large, not YAML, or says one key twice.
+    """
+    import yaml
+
+    where = where or str(path)
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):
+        pass
+
+    def mapping(loader, node):
+        keys = [key.value for key, _ in node.value]
+        twice = sorted({key for key in keys if isinstance(key, str) and keys.count(key) > 1})
+        if twice:
+            line = node.start_mark.line + 1
+            raise InputError(Fault(f"{where}: line {line}", f"the key {twice[0]!r} stands twice", "remove one of them"))
+        return base.construct_mapping(loader, node, deep=True)
+
+    Loader.add_constructor("tag:yaml.org,2002:map", mapping)
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST_YAML:
+            raise InputError(Fault(where, f"expected a file of at most {_LARGEST_YAML} bytes, got {size}"))
+        return yaml.load(path.read_text("utf-8"), Loader=Loader)
+    except OSError as error:
+        raise NotFoundError(Fault(where, f"cannot be read ({error.strerror or error})")) from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{where}: line {mark.line + 1}" if mark else where
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise InputError(Fault(place, f"not YAML ({problem})")) from None
+
+
+def locate(kind: str, name: str | os.PathLike, base: Path | None = None) -> Path:
+    """
+    File of a shipped name, or of a path (relative to ``base``, then to the working folder).
+
+    Raises
+    ------
+    NotFoundError
+        With the closest shipped name.
+    """
+    text = os.fspath(name)
+    looks_like_path = os.sep in text or text.endswith(_SUFFIXES)
+    candidates = [Path(base) / text] if base else []
+    candidates.append(Path(text).expanduser())
+    if looks_like_path or kind == "model":
+        for candidate in candidates:
+            if candidate.is_file() or (kind == "model" and looks_like_path and (candidate / "config.json").is_file()):
+                return candidate
+    known = names(kind)
+    if text in known:
+        return folder(kind) / f"{text}.yaml"
+    if looks_like_path:
+        raise NotFoundError(Fault(text, f"expected a {kind} file, found none", "check the path"))
+    hint = did_you_mean(text, known) or f"`joulesim {_command(kind)}` lists them"
+    raise NotFoundError(Fault("", f"{kind} {text!r}: no such {kind}", hint))
+
+
+def _command(kind: str) -> str:
+    return {"hardware": "hardware", "scenario": "scenarios", "format": "formats"}.get(kind, f"scenarios --{kind}s")
+
+
+def _read(spec: type[Spec], kind: str, value: Any, base: Path | None, text: bool):
+    """Spec from a spec, a name, a path, or a mapping that may start from a ``base``."""
+    if isinstance(value, spec):
+        return value
+    if isinstance(value, Mapping):
+        data = dict(value)
+        parent = data.pop("base", None)
+        if parent is None:
+            data.setdefault("name", f"inline {kind}")
+            return read_spec(spec, data, kind, text)
+        start = _read(spec, kind, parent, base, text)
+        return revise(start, data, kind, text)
+    path = locate(kind, value, base)
+    where = f"{_FOLDERS[kind]}/{path.name}" if path.parent == folder(kind) else str(path)
+    data = read_yaml(path, where)
+    if isinstance(data, Mapping):
+        data = dict(data)
+        data.setdefault("name", path.stem)
+        if "base" in data:
+            start = _read(spec, kind, data.pop("base"), path.parent, text)
+            return revise(start, data, where, text)
+    return read_spec(spec, data, where, text)
+
+
+def revise(spec: Spec, changes: Mapping[str, Any], where: str, text: bool) -> Spec:
+    """The spec with some fields replaced and checked again; fields are dotted or nested. Sources of others stay."""
+    data = {field: getattr(spec, field) for field in type(spec).model_fields}
+    nested: dict[str, Any] = {}
+    for field, value in changes.items():
+        head, _, rest = field.partition(".")
+        inner = {rest: value} if rest else value
+        if head not in data:
+            nested[head] = inner
+        elif isinstance(data[head], Spec) and isinstance(inner, Mapping):
+            nested[head] = revise(data[head], {**nested.pop(head, {}), **inner}
+                                  if isinstance(nested.get(head), Mapping) else inner, f"{where}: {head}", text)
+            data[head] = nested[head]
+        elif isinstance(data[head], dict) and isinstance(inner, Mapping):
+            nested[head] = {**data[head], **inner}
+            data[head] = nested[head]
+        else:
+            nested[head] = inner
+    merged = {field: value for field, value in data.items() if field not in nested} | nested
+    if "unknown" in merged and "unknown" not in changes:
+        given = {field.partition(".")[0] for field in changes} | set(changes)
+        merged["unknown"] = {f: why for f, why in merged["unknown"].items() if f not in given}
+    return read_spec(type(spec), merged, where, text)
+
+
+def load_hardware(value, base: Path | None = None, text: bool = True):
+    """Hardware profile by shipped name, path, or mapping (with ``base:`` to start from another profile)."""
+    from joulesim.specs.hardware import HardwareSpec
+
+    return _read(HardwareSpec, "hardware", value, base, text)
+
+
+def load_runtime(value, base: Path | None = None, text: bool = True):
+    """Runtime by shipped name, path or mapping."""
+    from joulesim.specs.runtime import RuntimeSpec
+
+    return _read(RuntimeSpec, "runtime", value, base, text)
+
+
+def load_format(value, base: Path | None = None, text: bool = True):
+    """Weight or cache format by shipped name or alias (any case), path or mapping."""
+    from joulesim.specs.format import FormatSpec
+
+    if isinstance(value, str):
+        value = _aliases().get(value.lower(), value.lower() if value.lower() in names("format") else value)
+    return _read(FormatSpec, "format", value, base, text)
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """Shipped format name of each alias, in lower case."""
+    found = {}
+    for name in names("format"):
+        data = read_yaml(folder("format") / f"{name}.yaml")
+        found.update({str(alias).lower(): name for alias in data.get("aliases", ())})
+    return found
+
+
+class _Formats(Mapping):
+    """Shipped formats by name, each read when first asked for."""
+
+    def __getitem__(self, name: str):
+        return _shipped_format(name)
+
+    def __iter__(self):
+        return iter(names("format"))
+
+    def __len__(self):
+        return len(names("format"))
+
+
+@cache
+def _shipped_format(name: str):
+    if name not in names("format"):
+        raise KeyError(name)
+    return load_format(name)
+
+
+FORMATS: Mapping = _Formats()
+"""Shipped weight and cache formats by name."""
+
+
+def load_model(value, base: Path | None = None, text: bool = True):
+    """Model by shipped name, a ``config.json`` (or its folder), a ``.gguf``, or a mapping with a ``config``."""
+    from joulesim.models import from_config, read_model
+    from joulesim.specs.model import ModelSpec
+
+    if isinstance(value, ModelSpec):
+        return value
+    if isinstance(value, Mapping):
+        return _model_from(dict(value), "model", from_config)
+    path = locate("model", value, base)
+    if path.suffix not in (".yaml", ".yml"):
+        return read_model(path)
+    where = f"{_FOLDERS['model']}/{path.name}" if path.parent == folder("model") else str(path)
+    data = read_yaml(path, where)
+    if not isinstance(data, Mapping):
+        raise InputError(Fault(where, f"expected a mapping of fields, got {type(data).__name__}"))
+    return _model_from({"name": path.stem, **data}, where, from_config)
+
+
+def _model_from(data: dict, where: str, from_config):
+    known = {"name", "title", "config", "sources"}
+    faults = [Fault(f"{where}: {key}", "no such field", did_you_mean(key, known) or "remove it")
+              for key in data if key not in known]
+    if not isinstance(data.get("config"), Mapping):
+        faults.append(Fault(f"{where}: config", "expected the model's config as a mapping", "add it"))
+    if faults:
+        raise InputError(faults)
+    sources = {key: Source.model_validate(value) for key, value in data.get("sources", {}).items()}
+    ref = sources["config"].ref if "config" in sources else ""
+    return from_config(dict(data["config"]), where)._replace(name=data.get("name", "inline model"), source=ref)
+
+
+_LOADERS = {"hardware": load_hardware, "runtime": load_runtime, "format": load_format, "model": load_model}
+
+
+def _resolver(base: Path | None, text: bool):
+    return lambda kind, value: _LOADERS[kind](value, base=base, text=text)

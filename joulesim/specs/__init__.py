@@ -1,0 +1,1 @@
+"""What is declared: typed, frozen, with units and sources. No arithmetic lives here."""

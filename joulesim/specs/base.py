@@ -1,0 +1,174 @@
+"""Base of every declared thing: frozen fields, quantities with units, sources, and faults as plain lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+
+from joulesim import units
+from joulesim.errors import Fault, InputError, did_you_mean
+
+SourceKind = Literal["datasheet", "paper", "measured", "fitted", "derived", "spec-only", "assumed", "hypothetical"]
+
+
+class Source(BaseModel):
+    """Where a number comes from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: SourceKind
+    ref: str = ""
+    """Citation or address of the source."""
+    note: str = ""
+    """What the number is, when the field name does not say it all."""
+
+
+class Spec(BaseModel):
+    """A declared thing. Unknown fields are refused; fields are read-only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    sources: dict[str, Source] = Field(default_factory=dict)
+    """Source of each number by dotted field name; a name covers everything below it."""
+
+    def source(self, field: str) -> Source | None:
+        """Source of a dotted field, or of the nearest enclosing name that has one."""
+        while field:
+            if field in self.sources:
+                return self.sources[field]
+            field = field.rpartition(".")[0]
+        return None
+
+
+def _number(value: Any, unit: str, text_only: bool) -> float:
+    if unit == "token" and isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+        return float(value)
+    return units.quantity(value, unit, "", text_only)
+
+
+def _quantity(unit: str, low: float, strict: bool, high: float):
+    def read(value: Any, info: ValidationInfo):
+        if value is None:
+            return None
+        text_only = unit != "token" and bool(info.context and info.context.get("text"))  # a token count is a number
+        try:
+            number = _number(value, unit, text_only)
+        except InputError as error:
+            fault = error.faults[0]
+            raise ValueError(f"{fault.what}; {fault.remedy}".rstrip("; ")) from None
+        bound = f"more than {units.show(low, unit)}" if strict else f"at least {units.show(low, unit)}"
+        if not math.isfinite(number):
+            raise ValueError(f"expected a finite {unit or 'number'}, got {value!r}; leave it out if it is unknown")
+        if number < low or (strict and number == low):
+            raise ValueError(f"expected {bound}, got {value!r}; leave it out if it is unknown")
+        if number > high:
+            raise ValueError(f"expected at most {units.show(high, unit)}, got {value!r}")
+        return number
+
+    return BeforeValidator(read)
+
+
+def positive(unit: str = "") -> Any:
+    """Field type: a finite quantity above zero, kept as a float in the canonical unit."""
+    return Annotated[float, _quantity(unit, 0.0, True, math.inf)]
+
+
+def non_negative(unit: str = "") -> Any:
+    """Field type: a finite quantity of at least zero, kept as a float in the canonical unit."""
+    return Annotated[float, _quantity(unit, 0.0, False, math.inf)]
+
+
+def fraction(low: float = 0.0, strict: bool = False) -> Any:
+    """Field type: a share between ``low`` and one; ``90 %`` and ``0.9`` are the same."""
+    return Annotated[float, _quantity("", low, strict, 1.0)]
+
+
+def _whole(low: int):
+    def read(value: Any):
+        if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
+            raise ValueError(f"expected a whole number, got {value!r}")
+        if value < low:
+            raise ValueError(f"expected a whole number of at least {low}, got {value!r}")
+        return int(value)
+
+    return BeforeValidator(read)
+
+
+Count = Annotated[int, _whole(1)]
+"""Whole number of at least one."""
+Whole = Annotated[int, _whole(0)]
+"""Whole number of at least zero."""
+
+
+def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list[Fault]:
+    """One fault a line from pydantic's list, in the project's own wording."""
+    faults = []
+    for item in error.errors(include_url=False):
+        path = [str(part) for part in item["loc"] if not str(part).startswith(("function-", "tagged-union", "lax-or"))]
+        field = ".".join(path)
+        kind, given = item["type"], item.get("input")
+        if kind == "extra_forbidden":
+            hint = did_you_mean(path[-1], _fields_at(spec, path[:-1]))
+            faults.append(Fault(f"{where}: {field}", "no such field", hint or "remove it"))
+        elif kind == "missing":
+            faults.append(Fault(f"{where}: {field}", "expected a value, got nothing", "add it"))
+        elif kind == "literal_error":
+            expected = item["ctx"]["expected"]
+            names = [name.strip("' ") for name in expected.replace(" or ", ", ").split(",")]
+            faults.append(Fault(f"{where}: {field}", f"expected {expected}, got {given!r}",
+                                did_you_mean(given, names) if isinstance(given, str) else ""))
+        elif isinstance(item.get("ctx", {}).get("error"), InputError):
+            faults.extend(item["ctx"]["error"].faults)
+        else:
+            message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            if not message.startswith(("expected", "'")) and kind != "value_error":
+                message = f"expected {message}, got {_short(given)}"
+            what, _, remedy = message.partition("; ")
+            faults.append(Fault(f"{where}: {field}" if field else where, what, remedy))
+    return faults
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _fields_at(spec: type[BaseModel], path: list[str]) -> list[str]:
+    """Names of the fields that a spec has at a dotted path, for "did you mean"."""
+    for name in path:
+        field = spec.model_fields.get(name)
+        found = _spec_in(field.annotation) if field else None
+        if found is None:
+            return []
+        spec = found
+    return list(spec.model_fields)
+
+
+def _spec_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for part in getattr(annotation, "__args__", ()):
+        found = _spec_in(part)
+        if found:
+            return found
+    return None
+
+
+def read_spec(spec: type[Spec], data: Any, where: str, text: bool = True):
+    """
+    Build a spec from plain data, or raise one :class:`InputError` with every fault in it.
+
+    ``text`` says that the data come from a file or command line, where a bare number for a quantity with a
+    unit is refused; in Python numbers are in canonical units.
+    """
+    if not isinstance(data, Mapping):
+        raise InputError(Fault(where, f"expected a mapping of fields, got {_short(data)}"))
+    try:
+        return spec.model_validate(dict(data), context={"text": text, "where": where})
+    except ValidationError as error:
+        raise InputError(faults_of(error, where, spec)) from None

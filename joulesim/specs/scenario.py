@@ -1,0 +1,61 @@
+"""A serving scenario: a model on a device under a runtime, doing a task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, InstanceOf, ValidationInfo, model_validator
+
+from joulesim.errors import did_you_mean
+from joulesim.specs.base import Spec, positive
+from joulesim.specs.format import FormatSpec
+from joulesim.specs.hardware import Boundary, HardwareSpec
+from joulesim.specs.model import ModelSpec
+from joulesim.specs.runtime import RuntimeSpec
+from joulesim.specs.workload import PricesSpec, ServingSpec, SpeculationSpec, TaskSpec, WorkloadSpec
+
+
+def _named(kind: str):
+    """A field that holds a spec and takes its name, a path or a mapping too; the loader resolves them."""
+
+    def resolve(value: Any, info: ValidationInfo):
+        if value is None or not info.context or "resolve" not in info.context:
+            return value
+        return info.context["resolve"](kind, value)
+
+    return BeforeValidator(resolve)
+
+
+class ScenarioSpec(Spec):
+    """One deployment with everything in it resolved: names have become specs."""
+
+    name: str = "scenario"
+    title: str = ""
+    hardware: Annotated[InstanceOf[HardwareSpec], _named("hardware")]
+    power_mode: str | None = None
+    """One of the profile's power modes; ``None``: as rated."""
+    power_cap: positive("watt") | None = None
+    """Power limit set by the operator, at the profile's boundary. [W]"""
+    runtime: Annotated[InstanceOf[RuntimeSpec], _named("runtime")]
+    model: Annotated[InstanceOf[ModelSpec], _named("model")]
+    weights: Annotated[InstanceOf[FormatSpec], _named("format")] | None = None
+    """Weight format; ``None``: as the checkpoint stores them."""
+    kv_cache: Annotated[InstanceOf[FormatSpec], _named("format")] | None = None
+    """Cache format; ``None``: as the checkpoint asks, else f16."""
+    workload: WorkloadSpec
+    serving: ServingSpec = ServingSpec()
+    speculation: SpeculationSpec = SpeculationSpec()
+    task: TaskSpec = TaskSpec()
+    boundary: Boundary = "board"
+    prices: PricesSpec = PricesSpec()
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        modes = self.hardware.power_modes
+        if self.power_mode is not None and self.power_mode not in modes:
+            hint = did_you_mean(self.power_mode, modes)
+            known = ", ".join(modes) or "none"
+            raise ValueError(
+                f"power_mode: expected a power mode of {self.hardware.name} ({known}), got {self.power_mode!r}; {hint}"
+            )
+        return self
