@@ -1,0 +1,94 @@
+"""Pictures of predictions; the only place where matplotlib is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from joulesim.errors import Fault, InputError
+from joulesim.explain import waterfall
+from joulesim.prediction import Prediction
+
+_COLOURS = {
+    "static": "#8d99ae", "active": "#5c6b8a", "memory": "#2a9d8f", "compute": "#e9a23b", "unpack": "#d1495b",
+    "link": "#4f86c6", "idle": "#c9cdd6", "host": "#7b5ea7", "psu_loss": "#b08968",
+}
+
+
+def _pyplot():
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError(Fault("--plot", "matplotlib is not installed", "pip install 'joulesim[plots]'")) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save(figure, path: str) -> None:
+    """Write a figure; the suffix names the kind of file."""
+    kinds = figure.canvas.get_supported_filetypes()
+    suffix = Path(path).suffix.removeprefix(".").lower()
+    if suffix not in kinds:
+        raise InputError(Fault("--plot", f"expected a file name ending in .png, .svg or .pdf, got {path!r}"))
+    try:
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+    except OSError as error:
+        raise InputError(Fault("--plot", f"{path} cannot be written ({error.strerror})")) from None
+
+
+def prediction(p: Prediction):
+    """Waterfall of an answer's joules beside the scenario's roofline."""
+    plt = _pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6))
+    _waterfall(left, p)
+    _roofline(right, p)
+    figure.suptitle(f"{p.scenario.name}: {p.scenario.model.name} on {p.scenario.hardware.name}, batch {p.batch}")
+    figure.tight_layout()
+    plt.close(figure)
+    return figure
+
+
+def _waterfall(axes, p: Prediction) -> None:
+    bars = waterfall(p)
+    axes.set_title(f"One answer at the {p.scenario.boundary} boundary", fontsize=10)
+    if not bars:
+        axes.text(0.5, 0.5, f"energy unknown:\n{p.estimates['energy_per_answer'].reason}", ha="center", wrap=True,
+                  transform=axes.transAxes)
+        return
+    shown = [bar for bar in bars if bar[2] > 0]
+    values = np.array([value for *_, value in shown])
+    starts = np.concatenate([[0.0], np.cumsum(values)[:-1]])
+    labels = [f"{phase} {name.replace('_', ' ')}" for phase, name, _ in shown]
+    axes.barh(labels, values, left=starts, color=[_COLOURS[name] for _, name, _ in shown])
+    estimate = p.estimates["energy_per_answer"]
+    axes.barh(["sum"], [estimate.value], color="#333333",
+              xerr=[[estimate.value - estimate.low], [estimate.high - estimate.value]], ecolor="#999999", capsize=3)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"energy of one answer [J], bar: {p.level:.0%} interval")
+
+
+def _roofline(axes, p: Prediction) -> None:
+    x, c = p.inputs, p.constants
+    bandwidth = x.memory_bandwidth * c["bandwidth_efficiency"].value
+    rate = x.compute_rate * c["compute_efficiency"].value
+    if not np.isfinite(bandwidth * rate):
+        axes.text(0.5, 0.5, f"roofline unknown:\n{p.reasons.get('time', '')}", ha="center", wrap=True, transform=axes.transAxes)
+        return
+    ridge = rate / bandwidth
+    intensity = np.geomspace(ridge / 1e3, ridge * 30, 200)
+    axes.loglog(intensity, np.minimum(intensity * bandwidth, rate) / 1e12, color="#333333", label="sustained roofline")
+    axes.loglog(intensity, np.minimum(intensity * x.memory_bandwidth, x.compute_rate) / 1e12, color="#bbbbbb", ls="--",
+                label="datasheet")
+    for stage, phase, mark in (("prefill", p.outcome.prefill, "s"), ("decode", p.outcome.decode, "o")):
+        work, time = phase.work, float(np.asarray(phase.time).flat[0])
+        flops = float(np.asarray(work.flops + work.narrow_flops).flat[0])
+        moved = float(np.asarray(work.bytes).flat[0])
+        if time > 0 and moved > 0 and flops > 0:
+            axes.loglog(flops / moved, flops / time / 1e12, mark, ms=9, label=stage)
+    axes.set_xlabel("arithmetic intensity [FLOP/B]")
+    axes.set_ylabel("rate [TFLOP/s]")
+    axes.set_title("Roofline: predicted phases under the sustained and the datasheet roof", fontsize=10)
+    axes.legend(fontsize=8)

@@ -1,0 +1,97 @@
+"""How sure a prediction is: the spread of constants carried through the chain, and of counted answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from joulesim.constants import Constant
+from joulesim.formulas import answer
+
+LEVEL = 0.8
+"""Probability that an interval claims unless another is asked for."""
+
+
+def quantile(level: float) -> float:
+    """Standard normal quantile of a two-sided level. [1]"""
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def spread_out(constants: Mapping[str, Constant]) -> dict[str, Any]:
+    """
+    Constants as arrays: the value first, then each uncertain one a spread up and a spread down.
+
+    One pass of the chain on these arrays gives a prediction and, through :func:`log_spread`, its uncertainty.
+    """
+    uncertain = _uncertain(constants)
+    columns = 1 + 2 * len(uncertain)
+    stacked = {}
+    for name, constant in constants.items():
+        if name in uncertain:
+            position = 1 + 2 * uncertain.index(name)
+            values = np.full(columns, constant.value)
+            values[position] *= np.exp(constant.spread)
+            values[position + 1] *= np.exp(-constant.spread)
+            stacked[name] = values
+        else:
+            stacked[name] = constant.value
+    return stacked
+
+
+def _uncertain(constants: Mapping[str, Constant]) -> list[str]:
+    return [name for name, c in constants.items() if c.spread > 0 and c.value != 0]
+
+
+def matters(constants: Mapping[str, Constant], *outcomes) -> frozenset[str]:
+    """Uncertain constants that move any of the outcomes by more than a millionth; residual scatter is not among them."""
+    moving = set()
+    for outcome in map(np.asarray, outcomes):
+        if outcome.ndim:
+            moved = np.abs(outcome[1:] / outcome[0] - 1.0).reshape(-1, 2).max(axis=1) > 1e-6
+            moving |= {name for name, moves in zip(_uncertain(constants), moved, strict=True) if moves}
+    return frozenset(name for name in moving if not name.endswith("_residual"))
+
+
+def log_spread(outcome) -> float:
+    r"""
+    Standard deviation of the logarithm of a quantity computed on :func:`spread_out` constants.
+
+    Notes
+    -----
+    .. math:: s^2 = \sum_k \left(\frac{\ln y_k^+ - \ln y_k^-}{2}\right)^2
+
+    First-order propagation of independent log-normal constants, with each derivative taken over a whole spread.
+
+    References
+    ----------
+    .. [1] JCGM 100:2008, Guide to the expression of uncertainty in measurement, clause 5.1.2.
+    """
+    outcome = np.asarray(outcome)
+    if outcome.ndim == 0:
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(outcome[1:])
+    slopes = (logs[0::2] - logs[1::2]) / 2
+    return float(np.sqrt(np.sum(slopes**2)))
+
+
+def interval(value: float, spread: float, level: float) -> tuple[float, float]:
+    """Log-normal interval around a value."""
+    reach = np.exp(quantile(level) * spread)
+    return value / reach, value * reach
+
+
+def per_correct_interval(value: float, spread: float, correct: int, attempted: int, accuracy: float, level: float,
+                         ) -> tuple[float, float]:
+    """
+    Interval of an energy per correct answer: the energy's spread and the accuracy's Wilson interval, in quadrature
+    of their logarithms, each side by itself.
+    """
+    z = quantile(level)
+    low, high = answer.wilson(correct, attempted, z)
+    down = np.hypot(z * spread, np.log(high / accuracy))
+    up = np.hypot(z * spread, np.log(accuracy / low))
+    return value * float(np.exp(-down)), value * float(np.exp(up))
