@@ -1,0 +1,73 @@
+"""The ``joulesim`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from joulesim.errors import Fault, InputError, did_you_mean
+
+COMMANDS = {
+    "predict": "energy per correct answer of a scenario, or of MODEL --on DEVICE",
+    "explain": "every intermediate of a prediction, and where the joules of an answer go",
+    "compare": "scenarios side by side: which is cheaper per correct answer, and why",
+    "model": "what a config.json, a .gguf or a shipped model is made of",
+    "hardware": "device profiles, or one of them",
+    "formats": "weight and cache formats, or one of them",
+    "scenarios": "shipped scenarios, models and runtimes, or one of them",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose faults are input faults: one line, exit status 2."""
+
+    def error(self, message: str):
+        raise InputError(Fault(self.prog, message, f"`{self.prog} --help` shows how"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run one command.
+
+    Returns
+    -------
+    int
+        0 fine (an infeasible prediction included), 1 a bar was missed, 2 the input is wrong.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(arguments)
+    except InputError as error:
+        for fault in error.faults:
+            print(f"joulesim: {fault}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    import joulesim
+
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"joulesim {joulesim.__version__}")
+        return 0
+    name = arguments[0]
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS) or "`joulesim --help` lists the commands"
+        raise InputError(Fault("", f"no command {name!r}", hint))
+    command = import_module(f"joulesim.cli.{name}")
+    parser = Parser(prog=f"joulesim {name}", description=COMMANDS[name], allow_abbrev=False)
+    command.arguments(parser)
+    return command.run(parser.parse_args(arguments[1:])) or 0
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(["usage: joulesim COMMAND ...", "", *lines, "", "`joulesim COMMAND --help` tells more."])
