@@ -34,8 +34,13 @@ def read_model(path: str | os.PathLike) -> ModelSpec:
         with path.open("rb") as file:
             start = file.read(len(GGUF_MAGIC))
     except OSError as error:
-        raise NotFoundError(Fault(str(path), f"cannot be read ({error.strerror or error})",
-                                  "give a config.json, a .gguf, or a folder with a config.json")) from None
+        raise NotFoundError(
+            Fault(
+                str(path),
+                f"cannot be read ({error.strerror or error})",
+                "give a config.json, a .gguf, or a folder with a config.json",
+            )
+        ) from None
     if start == GGUF_MAGIC:
         from joulesim.models.gguf_file import read_gguf
 

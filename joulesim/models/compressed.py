@@ -24,14 +24,22 @@ def read_compressed(parts: Parts, layers: int) -> None:
     heads, width = fields.whole(*HEADS), fields.whole("head_dim")
     window, query_rank = fields.whole("sliding_window"), fields.whole("q_lora_rank")
     groups, out_rank = fields.whole("o_groups"), fields.whole("o_lora_rank")
-    index_heads, index_width, chosen = (fields.whole(f"index_{name}") for name in ("n_heads", "head_dim", "topk"))
+    index_heads, index_width, chosen = (
+        fields.whole(f"index_{name}") for name in ("n_heads", "head_dim", "topk")
+    )
     ratios = fields.each("compress_ratios", layers) or [0] * layers
     for ratio in dict.fromkeys(map(short, ratios)):
         if not ratio.isdigit() or not (int(ratio) in (0, INDEXED_RATIO) or int(ratio) > 2 * INDEXED_RATIO):
-            fields.fault("compress_ratios", f"expected 0, {INDEXED_RATIO} or a ratio above 8, got {ratio}",
-                         "this compression is not modelled")
+            fields.fault(
+                "compress_ratios",
+                f"expected 0, {INDEXED_RATIO} or a ratio above 8, got {ratio}",
+                "this compression is not modelled",
+            )
     if fields.value("num_key_value_heads") not in (None, 1):
-        fields.fault("num_key_value_heads", f"expected 1 with compress_ratios, got {fields.value('num_key_value_heads')!r}")
+        fields.fault(
+            "num_key_value_heads",
+            f"expected 1 with compress_ratios, got {fields.value('num_key_value_heads')!r}",
+        )
     fields.ignore(("qk_rope_head_dim", "compress_rope_theta"))
     fields.check()
 
@@ -54,11 +62,16 @@ def read_compressed(parts: Parts, layers: int) -> None:
             parts.matrix(at("indexer.wq_b"), "attention", index_heads * index_width, query_rank, having)
             parts.matrix(at("indexer.weights_proj"), "attention", index_heads, hidden, having)
             _compressor(parts, "indexer.compressor", having, ratio, index_width)
-            mixer = mixer._replace(window=chosen, index_elements=index_width / ratio,
-                                   index_flops=2.0 * index_heads * index_width / ratio)
+            mixer = mixer._replace(
+                window=chosen,
+                index_elements=index_width / ratio,
+                index_flops=2.0 * index_heads * index_width / ratio,
+            )
         parts.mixer(mixer)
     fields.note("a layer with compressed entries counts twice among the mixers: its window, and its entries")
-    fields.note("tokens waiting to be compressed (fewer than one entry's worth a layer) are not counted in the cache")
+    fields.note(
+        "tokens waiting to be compressed (fewer than one entry's worth a layer) are not counted in the cache"
+    )
 
 
 def _compressor(parts: Parts, module: str, layers: list[int], ratio: int, width: int) -> None:

@@ -9,6 +9,13 @@ from typing import Any
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.models.attention import ATTENTION_KINDS, HEADS, read_attention
 from joulesim.models.compressed import read_compressed, read_streams
+from joulesim.models.embeddings import (
+    CONTEXT,
+    VOCABULARY,
+    read_alternating_updates,
+    read_embeddings,
+    read_layer_embeddings,
+)
 from joulesim.models.families import FAMILIES, SAME_AS, Family, family_of, refusal
 from joulesim.models.ffn import read_ffn
 from joulesim.models.fields import MOST_LAYERS, Fields, short
@@ -16,33 +23,25 @@ from joulesim.models.layers import mixer_kinds
 from joulesim.models.parts import Parts
 from joulesim.models.quantisation import store
 from joulesim.models.recurrent import read_linear, read_mamba, read_short_convolution
+from joulesim.models.spellings import usual
 from joulesim.specs.model import ModelSpec
 
+MAMBA_HEADS = ("mamba_num_heads", "mamba_n_heads")
 LANGUAGE_PARTS = ("text_config", "language_config", "llm_config", "text_model", "thinker_config")
 """Where a multimodal config keeps its language model."""
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim")
-CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
-VOCABULARY = ("vocab_size", "padded_vocab_size")
 PREDICTORS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 OTHER_PARTS = {"vision_config": "vision tower", "visual": "vision tower", "audio_config": "audio tower"}
 
 _SHAPES_A_MODEL = re.compile(
-    r"mamba|ssm|rwkv|hyena|retention|recurren|mixer|linear_(attn|num|key|value|conv)|lightning|kda|latent|lora|compress|"
+    r"^(?!.*_multipliers?$).*(mamba|ssm|rwkv|hyena|retention|recurren|mixer|linear_(attn|num|key|value|conv)|lightning|kda|latent|lora|compress|"
     r"sparse|index_|indexer|window|chunk|cross_attention|block_(config|type|pattern)|layer_(type|pattern)s?|layers_type|"
-    r"hybrid|kv_|_kv|key_value|head_dim|num_.*heads|expert|moe|altup|laurel|per_layer|embedding_(size|dim)|state_size|loop"
+    r"hybrid|kv_|_kv|key_value|head_dim|num_.*heads|expert|moe|altup|laurel|per_layer|embedding_(size|dim)|state_size|loop)"
 )
-"""Names of fields that usually change shapes or caches."""
+"""Names of fields that usually change shapes or caches; factors (``…_multiplier``) never do."""
 _HARMLESS = frozenset(
-    "num_experts_per_tok experts_per_token num_local_experts mamba_ssm_dtype mamba_hidden_act use_mamba_kernels mamba_ssm_cache_dtype "
-    "moe_router_dtype mtp_hybrid_override_pattern mtp_layers_block_type index_share_for_mtp_iteration indexer_rope_interleave "
-    "max_window_layers sliding_window_size attention_chunk_size chunk_size chunk_size_feed_forward expert_dtype use_cross_attention "
-    "moe_shared_expert_overlap vocab_size_per_layer_input mamba_chunk_size swa_rope_theta norm_topk_prob num_experts top_k_experts "
-    "sliding_window use_sliding_window layer_types num_key_value_heads head_dim qk_head_dim attention_head_dim kv_channels "
-    "moe_intermediate_size shared_expert_intermediate_size rope_local_base_freq cross_attention_hidden_size add_cross_attention "
-    "moe_layer_start_index use_bidirectional_attention mamba_rms_norm time_step_rank hybrid_override_pattern expert_capacity "
-    "moe_router_topk_scaling_factor moe_aux_loss_coeff use_expert_bias moe_router_activation_func moe_renormalize "
-    "moe_router_enable_expert_bias moe_capacity moe_use_aux_free moe_norm_min kv_cache_dtype".split()
+    ["num_experts_per_tok", "experts_per_token", "num_local_experts", "mamba_ssm_dtype", "mamba_hidden_act", "use_mamba_kernels", "mamba_ssm_cache_dtype", "moe_router_dtype", "mtp_hybrid_override_pattern", "mtp_layers_block_type", "index_share_for_mtp_iteration", "indexer_rope_interleave", "max_window_layers", "sliding_window_size", "attention_chunk_size", "chunk_size", "chunk_size_feed_forward", "expert_dtype", "use_cross_attention", "moe_shared_expert_overlap", "vocab_size_per_layer_input", "mamba_chunk_size", "swa_rope_theta", "norm_topk_prob", "num_experts", "top_k_experts", "sliding_window", "use_sliding_window", "layer_types", "num_key_value_heads", "head_dim", "qk_head_dim", "attention_head_dim", "kv_channels", "moe_intermediate_size", "shared_expert_intermediate_size", "rope_local_base_freq", "cross_attention_hidden_size", "add_cross_attention", "moe_layer_start_index", "use_bidirectional_attention", "mamba_rms_norm", "time_step_rank", "hybrid_override_pattern", "expert_capacity", "moe_router_topk_scaling_factor", "moe_aux_loss_coeff", "use_expert_bias", "moe_router_activation_func", "moe_renormalize", "moe_router_enable_expert_bias", "moe_capacity", "moe_use_aux_free", "moe_norm_min", "kv_cache_dtype", "linear_attn_alpha_factor", "linear_attn_beta_factor", "full_attn_alpha_factor", "mixer_rms_eps", "layer_group_size", "moe_layer_end_index", "block_ff_dim", "block_auto_adjust_ff_dim", "mamba_norm_before_gate", "num_expert_group", "expert_layer_offset", "attn_layer_offset", "compress_rates", "mamba_expand", "mamba_d_ssm", "mamba_intermediate_size", "attention_types", "conv_use_xavier_init", "moe_dropout", "moe_use_hard_gate", "moe_gate", "moe_multimodal_dispatch_use_allgather", "moe_group"]
 )
 """Fields that match but change neither shapes nor caches, or matter only beside another field that is read."""
 
@@ -85,19 +84,24 @@ def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] 
         fields.note("model_type is not in the config: read as a Llama-like decoder")
 
     hidden = fields.whole(*HIDDEN)
-    pattern = next((text[name] for name in ("layers_block_type", "hybrid_override_pattern") if text.get(name)), None)
+    pattern = next(
+        (text[name] for name in ("layers_block_type", "hybrid_override_pattern") if text.get(name)), None
+    )
     counted = len(pattern) if isinstance(pattern, (list, str)) and not any(map(fields.has, LAYERS)) else None
     layers = fields.whole(*LAYERS, high=MOST_LAYERS) if counted is None else min(counted, MOST_LAYERS)
     vocabulary = fields.whole(*VOCABULARY)
     context = fields.whole(*CONTEXT, default=None, high=1 << 40)
     fields.check()
 
+    fields.data = usual(fields, layers)
+    fields.check()
     parts = Parts(fields, family or Family(), hidden)
     tied = _tied(fields, config, parts.family)
-    _embeddings(parts, vocabulary, tied)
+    read_embeddings(parts, vocabulary, tied)
     _mixers(parts, layers)
     experts = read_ffn(parts, layers)
-    _per_layer_embeddings(parts, layers)
+    read_layer_embeddings(parts, layers)
+    read_alternating_updates(parts, layers)
     _norms(parts, layers)
     _check_rest(fields, known=family is not None and bool(model_type))
     fields.check()
@@ -105,16 +109,34 @@ def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] 
     left_out = _left_out(fields, config)
     stored = store(parts.tensors, config, text, quant, where)
     return ModelSpec(
-        name=_name(config, where), architecture=model_type or "unknown", layers=layers, hidden_size=hidden,
-        vocabulary=vocabulary, max_context=context, tied_embeddings=tied, mixers=parts.mixers, tensors=stored.tensors,
-        experts=experts, weight_format=stored.weight_format, kv_format=stored.kv_format, left_out=left_out,
-        notes=(*fields.notes, *stored.notes), source=where,
+        name=_name(config, where),
+        architecture=model_type or "unknown",
+        layers=layers,
+        hidden_size=hidden,
+        vocabulary=vocabulary,
+        max_context=context,
+        tied_embeddings=tied,
+        mixers=parts.mixers,
+        tensors=stored.tensors,
+        experts=experts,
+        weight_format=stored.weight_format,
+        kv_format=stored.kv_format,
+        left_out=left_out,
+        notes=(*fields.notes, *stored.notes),
+        source=where,
     )
 
 
 def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in LANGUAGE_PARTS:
-        inner = next((config[name] for name in LANGUAGE_PARTS if isinstance(config.get(name), Mapping) and config[name]), None)
+        inner = next(
+            (
+                config[name]
+                for name in LANGUAGE_PARTS
+                if isinstance(config.get(name), Mapping) and config[name]
+            ),
+            None,
+        )
         if inner is None:
             break
         config = inner
@@ -143,31 +165,17 @@ def _name(config: Mapping[str, Any], where: str) -> str:
 def _tied(fields: Fields, config: Mapping[str, Any], family: Family) -> bool:
     outer = Fields(config, fields.where)
     if not fields.has("tie_word_embeddings") and not outer.has("tie_word_embeddings"):
-        fields.note(f"tie_word_embeddings is not in the config: {str(family.tied).lower()}, the default of its family")
+        fields.note(
+            f"tie_word_embeddings is not in the config: {str(family.tied).lower()}, the default of its family"
+        )
     whole = outer.flag("tie_word_embeddings", default=family.tied)
     tied = fields.flag("tie_word_embeddings", default=whole)
     if outer.has("tie_word_embeddings") and tied != whole:
-        fields.note(f"tie_word_embeddings differs between the config and its language part: {str(tied).lower()}, the latter")
+        fields.note(
+            f"tie_word_embeddings differs between the config and its language part: {str(tied).lower()}, the latter"
+        )
     fields.faults += [fault for fault in outer.faults if fault not in fields.faults]
     return tied
-
-
-def _embeddings(parts: Parts, vocabulary: int, tied: bool) -> None:
-    family, hidden = parts.family, parts.hidden
-    width = parts.fields.whole("word_embed_proj_dim", default=hidden)
-    if width != hidden:
-        parts.fields.fault("word_embed_proj_dim", f"expected the hidden size {hidden}, got {width}",
-                           "a projected embedding is not modelled")
-    if tied:
-        parts.matrix(family.embedding, "output", vocabulary, hidden)
-    else:
-        parts.matrix(family.embedding, "input_embedding", vocabulary, hidden)
-        parts.matrix(family.output, "output", vocabulary, hidden)
-    if family.output_bias:
-        parts.vector(f"{family.output}.bias", vocabulary)
-    if family.positions:
-        field, extra = family.positions
-        parts.matrix("positions", "input_embedding", parts.fields.whole(field, *CONTEXT) + extra, hidden)
 
 
 def _mixers(parts: Parts, layers: int) -> None:
@@ -177,32 +185,17 @@ def _mixers(parts: Parts, layers: int) -> None:
         read_streams(parts, layers)
         return
     kinds = mixer_kinds(fields, parts.family, layers)
-    if fields.text("model_type") in ("mamba", "mamba2", "falcon_mamba"):
-        kinds = ["mamba"] * layers
+    if "linear" in kinds and any(map(fields.has, MAMBA_HEADS)):
+        kinds = ["mamba" if kind == "linear" else kind for kind in kinds]
     fields.check()
-    having = lambda kind: [i for i, found in enumerate(kinds) if found == kind]  # noqa: E731
-    if any(kind in ATTENTION_KINDS for kind in kinds):
-        read_attention(parts, kinds)
-    read_linear(parts, having("linear"))
-    read_mamba(parts, having("mamba"))
-    read_short_convolution(parts, having("conv"))
-    if "none" in kinds and parts.family.norms != 1:
-        fields.note(f"{kinds.count('none')} layers have no mixer")
-
-
-def _per_layer_embeddings(parts: Parts, layers: int) -> None:
-    """Gemma's second embedding table, with one narrow row a layer for each token."""
-    fields, hidden = parts.fields, parts.hidden
-    width = fields.whole("hidden_size_per_layer_input", default=0, low=0)
-    if not width:
-        return
-    rows = fields.whole("vocab_size_per_layer_input", *VOCABULARY)
-    parts.matrix("model.embed_tokens_per_layer", "input_embedding", rows, layers * width)
-    parts.matrix("model.per_layer_model_projection", "dense_ffn", layers * width, hidden)
-    parts.vector("model.per_layer_projection_norm", width)
-    parts.matrix(parts.layer("per_layer_input_gate"), "dense_ffn", width, hidden, range(layers))
-    parts.matrix(parts.layer("per_layer_projection"), "dense_ffn", hidden, width, range(layers))
-    parts.vector(parts.layer("post_per_layer_input_norm"), hidden, range(layers))
+    attention = ["full" if kind == "both" else kind for kind in kinds]
+    if any(kind in ATTENTION_KINDS for kind in attention):
+        read_attention(parts, attention)
+    read_linear(parts, [i for i, kind in enumerate(kinds) if kind == "linear"])
+    read_mamba(parts, [i for i, kind in enumerate(kinds) if kind in ("mamba", "both")])
+    read_short_convolution(parts, [i for i, kind in enumerate(kinds) if kind == "conv"])
+    if "both" in kinds:
+        fields.note("a layer has attention and a Mamba block side by side and counts twice among the mixers")
 
 
 def _norms(parts: Parts, layers: int) -> None:
@@ -219,9 +212,17 @@ def _check_rest(fields: Fields, known: bool) -> None:
     fields.ignore((*CONTEXT, *HEADS, *PREDICTORS))
     for name, value in fields.data.items():
         unread = isinstance(name, str) and name not in fields.used and name not in _HARMLESS
-        if unread and value and isinstance(value, (int, float, str, list, Mapping)) and _SHAPES_A_MODEL.search(name):
-            fields.fault(name, f"expected a field that joulesim knows, got {short(value)}",
-                         "what it changes is not modelled" if known else "its model_type is not known either")
+        if (
+            unread
+            and value
+            and isinstance(value, (int, float, str, list, Mapping))
+            and _SHAPES_A_MODEL.search(name)
+        ):
+            fields.fault(
+                name,
+                f"expected a field that joulesim knows, got {short(value)}",
+                "what it changes is not modelled" if known else "its model_type is not known either",
+            )
 
 
 def _left_out(fields: Fields, config: Mapping[str, Any]) -> dict[str, int]:

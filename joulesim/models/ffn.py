@@ -7,7 +7,14 @@ from joulesim.models.parts import Parts
 from joulesim.specs.model import Experts, Role
 
 ROUTED = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_topk", "moe_k")
+PER_TOKEN = (
+    "num_experts_per_tok",
+    "experts_per_token",
+    "top_k_experts",
+    "num_experts_per_token",
+    "moe_topk",
+    "moe_k",
+)
 EXPERT_WIDTH = ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size")
 WIDTH = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff")
 
@@ -21,7 +28,7 @@ def read_ffn(parts: Parts, layers: int) -> Experts | None:
         experts = 0
     if experts and len(set(routed)) > 1:
         fields.fault(ROUTED[0], "expected one number of experts for all layers, got several")
-    kinds = ffn_kinds(fields, layers, experts)
+    kinds = ffn_kinds(fields, layers, experts) if family.has_ffn else ["none"] * layers
     sparse = [i for i, kind in enumerate(kinds) if kind == "moe"]
     dense = [i for i, kind in enumerate(kinds) if kind == "dense" or (kind == "moe" and family.dense_beside)]
     _dense(parts, dense, layers)
@@ -35,8 +42,10 @@ def _dense(parts: Parts, having: list[int], layers: int) -> None:
     if not having:
         return
     special = ("intermediate_size_mlp",) if fields.has("interleave_moe_layer_step") else ()
-    widths = fields.per_layer("dense_intermediate_size", *special, *WIDTH, layers=layers, default=4 * parts.hidden)
-    if not any(map(fields.has, ("dense_intermediate_size", *special, *WIDTH))):
+    widths = fields.per_layer(
+        "adjusted_intermediate_size", "dense_intermediate_size", *special, *WIDTH, layers=layers, default=4 * parts.hidden
+    )
+    if not any(map(fields.has, ("adjusted_intermediate_size", "dense_intermediate_size", *special, *WIDTH))):
         fields.note(f"the FFN width is not in the config: {4 * parts.hidden}, four times the hidden size")
     if fields.flag("use_double_wide_mlp"):
         shared = fields.whole("num_kv_shared_layers", default=0, low=0)
@@ -46,8 +55,16 @@ def _dense(parts: Parts, having: list[int], layers: int) -> None:
         _block(parts, family.ffn, "dense_ffn", [i for i in having if widths[i] == width], width, bias)
 
 
-def _block(parts: Parts, module: str, role: Role, layers: list[int], width: int, bias: bool = False, copies: int = 1,
-           columns: int | None = None) -> None:
+def _block(
+    parts: Parts,
+    module: str,
+    role: Role,
+    layers: list[int],
+    width: int,
+    bias: bool = False,
+    copies: int = 1,
+    columns: int | None = None,
+) -> None:
     """Projections up (one or two) and down of one FFN or expert."""
     columns = columns or parts.hidden
     at = lambda name: parts.layer(module, name)  # noqa: E731
@@ -66,9 +83,13 @@ def _experts(parts: Parts, layers: list[int], routed: int) -> Experts:
     fields.check()
     bias = family.expert_bias
     inside = f"{family.moe}." if family.moe else ""
-    _block(parts, f"{inside}experts.{{}}", "routed_expert", layers, width, bias, routed, columns=latent or hidden)
+    _block(
+        parts, f"{inside}experts.{{}}", "routed_expert", layers, width, bias, routed, columns=latent or hidden
+    )
     if latent:
-        fields.note(f"routed experts work at a width of {latent}, between two projections that every token uses")
+        fields.note(
+            f"routed experts work at a width of {latent}, between two projections that every token uses"
+        )
         parts.matrix(parts.layer(family.moe, "fc1_latent_proj"), "shared_expert", latent, hidden, layers)
         parts.matrix(parts.layer(family.moe, "fc2_latent_proj"), "shared_expert", hidden, latent, layers)
     if shared:
@@ -83,8 +104,12 @@ def _experts(parts: Parts, layers: list[int], routed: int) -> Experts:
 def _shared(parts: Parts, width: int) -> tuple[int, int]:
     """Number of shared experts, and the width of all of them together."""
     fields = parts.fields
-    number = fields.whole("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0, low=0)
-    given = fields.whole("moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", default=0, low=0)
+    number = fields.whole(
+        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0, low=0
+    )
+    given = fields.whole(
+        "moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", default=0, low=0
+    )
     each = fields.whole("shared_intermediate_size", default=0, low=0)
     if fields.has("interleave_moe_layer_step"):
         return 1, width
@@ -99,12 +124,18 @@ def _router(parts: Parts, layers: list[int], routed: int) -> None:
     looked_up = fields.whole("num_hash_layers", default=0, low=0)
     scored = [layer for layer in layers if layer >= looked_up]
     if looked_up:
-        fields.note(f"the first {looked_up} layers route by a table of token numbers; the table is not counted as weights")
+        fields.note(
+            f"the first {looked_up} layers route by a table of token numbers; the table is not counted as weights"
+        )
     correction = fields.flag("use_routing_bias", default=family.router_correction)
     if correction and fields.text("topk_method", default="noaux_tc") == "noaux_tc":
         parts.vector(parts.layer(family.moe, "e_score_correction_bias"), routed, scored)
     if family.dense_beside:
         parts.vector(parts.layer("router.scale"), hidden, layers)
         parts.vector(parts.layer("router.per_expert_scale"), routed, layers)
-        for name in ("post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"):
+        for name in (
+            "post_feedforward_layernorm_1",
+            "post_feedforward_layernorm_2",
+            "pre_feedforward_layernorm_2",
+        ):
             parts.norm(parts.layer(name), hidden, layers)

@@ -66,7 +66,9 @@ class Fields:
         if given is None:
             for name in names:
                 if name in self.defaults:
-                    self.note(f"{name} is not in the config: {short(self.defaults[name])}, the default of its family")
+                    self.note(
+                        f"{name} is not in the config: {short(self.defaults[name])}, the default of its family"
+                    )
                     return self.defaults[name]
         return given
 
@@ -94,11 +96,15 @@ class Fields:
             return int(given)
         return max(low, 1)
 
-    def per_layer(self, *names: str, layers: int, default: Any = REQUIRED, low: int = 0, high: int = WIDEST) -> list[int]:
+    def per_layer(
+        self, *names: str, layers: int, default: Any = REQUIRED, low: int = 0, high: int = WIDEST
+    ) -> list[int]:
         """Whole number of each layer, from one number for all or a list with one for each."""
         given = self.value(*names)
         if isinstance(given, list):
-            return [self._whole(names[0], item, low, high) for item in self._long_enough(names[0], given, layers)]
+            return [
+                self._whole(names[0], item, low, high) for item in self._long_enough(names[0], given, layers)
+            ]
         return [self.whole(*names, default=default, low=low, high=high)] * layers
 
     def each(self, name: str, layers: int) -> list[Any] | None:

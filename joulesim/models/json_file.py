@@ -41,10 +41,17 @@ def read_json(path: Path, where: str | None = None) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
     except OSError as error:
-        raise NotFoundError(Fault(where, f"cannot be read ({error.strerror or error})", "check the path")) from None
+        raise NotFoundError(
+            Fault(where, f"cannot be read ({error.strerror or error})", "check the path")
+        ) from None
     if len(raw) > LARGEST:
-        raise InputError(Fault(where, f"expected a config of at most {LARGEST} bytes, got a larger file",
-                               "give the config.json, not the weights"))
+        raise InputError(
+            Fault(
+                where,
+                f"expected a config of at most {LARGEST} bytes, got a larger file",
+                "give the config.json, not the weights",
+            )
+        )
     return parse_json(raw, where)
 
 
@@ -53,9 +60,13 @@ def parse_json(raw: bytes, where: str) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(Fault(where, f"expected JSON text, got bytes that are not UTF-8 (at byte {error.start})")) from None
+        raise InputError(
+            Fault(where, f"expected JSON text, got bytes that are not UTF-8 (at byte {error.start})")
+        ) from None
     if not text.strip():
-        raise InputError(Fault(where, "expected a JSON object, got an empty file", "copy the model's config.json again"))
+        raise InputError(
+            Fault(where, "expected a JSON object, got an empty file", "copy the model's config.json again")
+        )
     _check_depth(text, where)
     twice: list[str] = []
 
@@ -72,12 +83,24 @@ def parse_json(raw: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
         problem = error.msg if isinstance(error, json.JSONDecodeError) else "a number out of range"
-        raise InputError(Fault(where, f"expected JSON, got something else ({problem}, {place})",
-                               "copy the file again, it may be cut")) from None
+        raise InputError(
+            Fault(
+                where,
+                f"expected JSON, got something else ({problem}, {place})",
+                "copy the file again, it may be cut",
+            )
+        ) from None
     if twice:
-        raise InputError([Fault(where, f"the key {key!r} stands twice", "remove one of them") for key in dict.fromkeys(twice)])
+        raise InputError(
+            [
+                Fault(where, f"the key {key!r} stands twice", "remove one of them")
+                for key in dict.fromkeys(twice)
+            ]
+        )
     if not isinstance(data, dict):
-        raise InputError(Fault(where, f"expected a JSON object, got {type(data).__name__}", "give the model's config.json"))
+        raise InputError(
+            Fault(where, f"expected a JSON object, got {type(data).__name__}", "give the model's config.json")
+        )
     return data
 
 

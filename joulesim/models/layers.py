@@ -13,18 +13,41 @@ from joulesim.models.families import Family
 from joulesim.models.fields import Fields, short
 
 KINDS = {
-    "full_attention": "full", "attention": "full", "full": "full", "global": "full", "global_attention": "full",
-    "sliding_attention": "sliding", "sliding_window": "sliding", "local_attention": "sliding",
+    "full_attention": "full",
+    "attention": "full",
+    "full": "full",
+    "global": "full",
+    "global_attention": "full",
+    "sliding_attention": "sliding",
+    "sliding_window": "sliding",
+    "local_attention": "sliding",
+    "local": "sliding",
+    "hybrid": "both",
     "chunked_attention": "chunked",
-    "linear_attention": "linear", "lightning_attention": "linear", "conv": "conv",
-    "mamba": "mamba", "mamba2": "mamba",
-    "deepseek_sparse_attention": "full", "minimax_m3_sparse": "sparse",
-    "moe": "none", "mlp": "none", "none": "none", "no_op": "none",
+    "linear_attention": "linear",
+    "lightning_attention": "linear",
+    "conv": "conv",
+    "mamba": "mamba",
+    "mamba2": "mamba",
+    "deepseek_sparse_attention": "full",
+    "indexed_attention": "full",
+    "minimax_m3_sparse": "sparse",
+    "moe": "none",
+    "mlp": "none",
+    "none": "none",
+    "no_op": "none",
 }
 """Mixer of a layer by the name that a config gives the layer. A DeepSeek sparse layer is full attention with an index."""
 BLOCK_LETTERS = {"M": "mamba", "*": "full", "-": "none", "E": "none"}
 """Nemotron-H block pattern: Mamba, attention, dense FFN, experts."""
-BLOCK_NAMES = {"mamba": "mamba", "attention": "full", "moe": "none", "mlp": "none"}
+BLOCK_NAMES = {
+    "mamba": "mamba",
+    "attention": "full",
+    "full_attention": "full",
+    "linear_attention": "linear",
+    "moe": "none",
+    "mlp": "none",
+}
 SHORT_WINDOW = {0: "full", 1: "sliding"}
 ATTENTION_TYPES = {0: "linear", 1: "full"}
 
@@ -38,8 +61,11 @@ def _named(field: str, names: dict) -> Callable[[Fields, Family, int], list[str]
             return None
         unknown = [item for item in given if not isinstance(item, (str, int)) or item not in names]
         for item in dict.fromkeys(map(short, unknown)):
-            fields.fault(field, f"expected layers of {', '.join(map(str, names))}, got {item}",
-                         "this mixer is not modelled")
+            fields.fault(
+                field,
+                f"expected layers of {', '.join(map(str, names))}, got {item}",
+                "this mixer is not modelled",
+            )
         return ["full" if item in unknown else names[item] for item in given]
 
     return read
@@ -68,7 +94,11 @@ def _letters(fields: Fields, family: Family, layers: int) -> list[str] | None:
 
 def _chunked(fields: Fields, family: Family, layers: int) -> list[str] | None:
     """Llama 4: chunked layers rotate, global ones do not; an empty list means every fourth is global."""
-    if not (fields.has("no_rope_layers") or fields.has("no_rope_layer_interval") or fields.has("interleave_moe_layer_step")):
+    if not (
+        fields.has("no_rope_layers")
+        or fields.has("no_rope_layer_interval")
+        or fields.has("interleave_moe_layer_step")
+    ):
         return None
     if not fields.has("attention_chunk_size"):
         return None
@@ -99,12 +129,15 @@ def _window(fields: Fields, family: Family, layers: int) -> list[str] | None:
         return ["sliding" if i >= first else "full" for i in range(layers)]
     every = family.window_pattern
     if every:
-        fields.note(f"which layers slide is not in the config: all but every {every}th, the default of its family")
+        fields.note(
+            f"which layers slide is not in the config: all but every {every}th, the default of its family"
+        )
     return ["full" if every and (i + 1) % every == 0 else "sliding" for i in range(layers)]
 
 
 MIXER_READERS: tuple[Callable[[Fields, Family, int], list[str] | None], ...] = (
     _named("layer_types", KINDS),
+    _named("attention_layers", KINDS),
     _named("layers_block_type", BLOCK_NAMES),
     _named("hybrid_override_pattern", BLOCK_LETTERS),
     _named("hybrid_layer_pattern", SHORT_WINDOW),
@@ -118,9 +151,9 @@ MIXER_READERS: tuple[Callable[[Fields, Family, int], list[str] | None], ...] = (
 
 
 def mixer_kinds(fields: Fields, family: Family, layers: int) -> list[str]:
-    """Kind of mixer of each layer: ``full`` where nothing says otherwise."""
+    """Kind of mixer of each layer: the family's own where nothing says otherwise."""
     found = [reader(fields, family, layers) for reader in MIXER_READERS]
-    return next((kinds for kinds in found if kinds is not None), ["full"] * layers)
+    return next((kinds for kinds in found if kinds is not None), [family.mixer] * layers)
 
 
 def _ffn_names(field: str, names: dict) -> Callable[[Fields, int], list[str] | None]:
@@ -176,12 +209,15 @@ def _from_layer(fields: Fields, layers: int) -> list[str] | None:
     first = fields.whole("moe_layer_start_index", "num_dense_layers", default=0, low=0)
     last = fields.whole("moe_layer_end_index", default=-1, low=-1)
     every = fields.whole("moe_layer_interval", default=1)
-    return ["moe" if first <= i <= (layers if last < 0 else last) and (i + 1) % every == 0 else "dense" for i in range(layers)]
+    return [
+        "moe" if first <= i <= (layers if last < 0 else last) and (i + 1) % every == 0 else "dense"
+        for i in range(layers)
+    ]
 
 
 FFN_READERS: tuple[Callable[[Fields, int], list[str] | None], ...] = (
     _ffn_names("mlp_layer_types", {"dense": "dense", "sparse": "moe", "moe": "moe", "hash_moe": "moe"}),
-    _ffn_names("layers_block_type", {"mamba": "none", "attention": "none", "moe": "moe", "mlp": "dense"}),
+    _ffn_names("layers_block_type", dict.fromkeys(BLOCK_NAMES, "none") | {"moe": "moe", "mlp": "dense"}),
     _ffn_names("hybrid_override_pattern", {"M": "none", "*": "none", "-": "dense", "E": "moe"}),
     _expert_list,
     _frequency,

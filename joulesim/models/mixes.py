@@ -102,27 +102,62 @@ RECIPES: dict[str, Recipe] = {
     "q5_0": Recipe("q5_0"),
     "q5_1": Recipe("q5_1"),
     "q8_0": Recipe("q8_0", output="q8_0"),
-    "q2_k": Recipe("q2_k", (Rule("v", "q4_k", _grouped), Rule("v", "q3_k"), Rule("down", "q3_k"), Rule("o", "q3_k")),
-                   wide_attention_output=True),
+    "q2_k": Recipe(
+        "q2_k",
+        (Rule("v", "q4_k", _grouped), Rule("v", "q3_k"), Rule("down", "q3_k"), Rule("o", "q3_k")),
+        wide_attention_output=True,
+    ),
     "q2_k_s": Recipe("q2_k", (Rule("v", "q4_k", _grouped), Rule("down", "q4_k", _first(8)))),
     "q3_k_s": Recipe("q3_k", wide_attention_output=True),
-    "q3_k_m": Recipe("q3_k", (Rule("v", "q5_k", _below(2)), Rule("v", "q4_k"), Rule("down", "q5_k", _first(16)),
-                              Rule("down", "q4_k"), Rule("o", "q4_k")), wide_attention_output=True),
+    "q3_k_m": Recipe(
+        "q3_k",
+        (
+            Rule("v", "q5_k", _below(2)),
+            Rule("v", "q4_k"),
+            Rule("down", "q5_k", _first(16)),
+            Rule("down", "q4_k"),
+            Rule("o", "q4_k"),
+        ),
+        wide_attention_output=True,
+    ),
     "q3_k_l": Recipe("q3_k", (Rule("v", "q5_k"), Rule("down", "q5_k"), Rule("o", "q5_k"))),
-    "q4_k_s": Recipe("q4_k", (Rule("v", "q5_k", _below(4)), Rule("down", "q5_k", _first(8))), wide_attention_output=True),
+    "q4_k_s": Recipe(
+        "q4_k", (Rule("v", "q5_k", _below(4)), Rule("down", "q5_k", _first(8))), wide_attention_output=True
+    ),
     "q4_k_m": Recipe("q4_k", _MORE, wide_attention_output=True),
     "q5_k_s": Recipe("q5_k"),
     "q5_k_m": Recipe("q5_k", _MORE),
     "q6_k": Recipe("q6_k"),
     "iq4_xs": Recipe("iq4_xs", _FOUR, wide_attention_output=True),
     "iq4_nl": Recipe("iq4_nl", _FOUR, wide_attention_output=True),
-    "iq3_xxs": Recipe("iq3_xxs", (Rule("v", "q4_k", _grouped), Rule("k", "iq2_s"), Rule("q", "iq2_s"), Rule("o", "iq3_s")),
-                      "q5_k", "iq3_s", wide_attention_output=True),
-    "iq3_xs": Recipe("iq3_s", (Rule("v", "q4_k", _grouped), Rule("k", "iq3_xxs"), Rule("q", "iq3_xxs"),
-                               Rule("gate", "iq3_xxs", _middle), Rule("up", "iq3_xxs", _middle)), wide_attention_output=True),
+    "iq3_xxs": Recipe(
+        "iq3_xxs",
+        (Rule("v", "q4_k", _grouped), Rule("k", "iq2_s"), Rule("q", "iq2_s"), Rule("o", "iq3_s")),
+        "q5_k",
+        "iq3_s",
+        wide_attention_output=True,
+    ),
+    "iq3_xs": Recipe(
+        "iq3_s",
+        (
+            Rule("v", "q4_k", _grouped),
+            Rule("k", "iq3_xxs"),
+            Rule("q", "iq3_xxs"),
+            Rule("gate", "iq3_xxs", _middle),
+            Rule("up", "iq3_xxs", _middle),
+        ),
+        wide_attention_output=True,
+    ),
     "iq3_s": Recipe("iq3_s", (Rule("v", "q4_k", _grouped),), wide_attention_output=True),
-    "iq3_m": Recipe("iq3_s", (Rule("v", "q4_k"), Rule("down", "q4_k", lambda p: _first(8)(p) or p.experts == 8 and _more_bits(p)),
-                              Rule("o", "q4_k")), wide_attention_output=True),
+    "iq3_m": Recipe(
+        "iq3_s",
+        (
+            Rule("v", "q4_k"),
+            Rule("down", "q4_k", lambda p: _first(8)(p) or p.experts == 8 and _more_bits(p)),
+            Rule("o", "q4_k"),
+        ),
+        wide_attention_output=True,
+    ),
     "iq2_xxs": _tiny("iq2_xxs", "q2_k", "q2_k", None),
     "iq2_xs": _tiny("iq2_xs", "q2_k", "q2_k", None),
     "iq2_s": _tiny("iq2_xs", "iq3_s", "iq3_s", "iq3_s"),
@@ -138,17 +173,41 @@ RECIPES: dict[str, Recipe] = {
 FALLBACKS = {
     **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs"), "iq4_nl"),
     **dict.fromkeys(("q2_0", "q2_k", "q3_k", "tq1_0", "tq2_0"), "q4_0"),
-    "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
+    "q4_k": "q5_0",
+    "q5_k": "q5_1",
+    "q6_k": "q8_0",
 }
 """Layout of rows that do not divide into the blocks of another one; where it does not fit either, f16."""
 FAMILY_OF_70B = ("llama", "mistral", "qwen2", "deci", "olmo")
 """Architectures whose 80-layer models llama.cpp spares at the value projection."""
 KINDS = {
-    "q_proj": "q", "attn_q": "q", "k_proj": "k", "attn_k": "k", "v_proj": "v", "attn_v": "v", "attn_qkv": "v", "attn_kv_b": "v",
-    "qkv_proj": "v", "c_attn": "v", "query_key_value": "v", "Wqkv": "v", "in_proj_qkv": "v", "o_proj": "o", "attn_output": "o",
-    "down_proj": "down", "ffn_down": "down", "ffn_down_exps": "down", "ffn_down_shexp": "down",
-    "up_proj": "up", "ffn_up": "up", "ffn_up_exps": "up", "ffn_up_shexp": "up",
-    "gate_proj": "gate", "ffn_gate": "gate", "ffn_gate_exps": "gate", "ffn_gate_shexp": "gate",
+    "q_proj": "q",
+    "attn_q": "q",
+    "k_proj": "k",
+    "attn_k": "k",
+    "v_proj": "v",
+    "attn_v": "v",
+    "attn_qkv": "v",
+    "attn_kv_b": "v",
+    "qkv_proj": "v",
+    "c_attn": "v",
+    "query_key_value": "v",
+    "Wqkv": "v",
+    "in_proj_qkv": "v",
+    "o_proj": "o",
+    "attn_output": "o",
+    "down_proj": "down",
+    "ffn_down": "down",
+    "ffn_down_exps": "down",
+    "ffn_down_shexp": "down",
+    "up_proj": "up",
+    "ffn_up": "up",
+    "ffn_up_exps": "up",
+    "ffn_up_shexp": "up",
+    "gate_proj": "gate",
+    "ffn_gate": "gate",
+    "ffn_gate_exps": "gate",
+    "ffn_gate_shexp": "gate",
 }
 """Kind of matrix by the last part of its name."""
 WHOLE = ("positions", "per_layer_model_projection", "indexer.q_proj", "indexer.k_proj")
@@ -181,11 +240,18 @@ def weight_table(model: ModelSpec, format: FormatSpec | None, formats: Mapping[s
     found: dict[tuple[str, str], list[float]] = {}
     for tensor, layout, matrices in _layouts(model, format):
         if layout not in formats:
-            raise InputError(Fault(f"{model.name}: {tensor.name}", f"expected a weight format, got {layout!r}",
-                                   "`joulesim formats` lists them"))
+            raise InputError(
+                Fault(
+                    f"{model.name}: {tensor.name}",
+                    f"expected a weight format, got {layout!r}",
+                    "`joulesim formats` lists them",
+                )
+            )
         spec = formats[layout]
         if spec.bytes_per_weight is None:
-            raise InputError(Fault(f"{model.name}: {tensor.name}", f"expected a block layout, got the mix {layout!r}"))
+            raise InputError(
+                Fault(f"{model.name}: {tensor.name}", f"expected a block layout, got the mix {layout!r}")
+            )
         weights = tensor.rows * tensor.columns * matrices
         row = found.setdefault((tensor.role, layout), [0, 0.0])
         row[0] += weights
@@ -200,8 +266,16 @@ def _layouts(model: ModelSpec, format: FormatSpec | None) -> Iterator[tuple[Tens
             yield tensor, tensor.format or "bf16", tensor.count
     elif format.recipe is None:
         for tensor in model.tensors:
-            covered = tensor.rows > 1 and tensor.role != "vector" and (not format.roles or tensor.role in format.roles)
-            yield tensor, _fitting(format.name, format.block_weights, tensor.columns) if covered else "bf16", tensor.count
+            covered = (
+                tensor.rows > 1
+                and tensor.role != "vector"
+                and (not format.roles or tensor.role in format.roles)
+            )
+            yield (
+                tensor,
+                _fitting(format.name, format.block_weights, tensor.columns) if covered else "bf16",
+                tensor.count,
+            )
     else:
         yield from _mixed(model, _recipe(format.recipe, model))
 
@@ -210,8 +284,13 @@ def _recipe(name: str, model: ModelSpec) -> Recipe:
     if name not in RECIPES:
         raise InputError(Fault(f"format {name}", f"expected a recipe of {', '.join(RECIPES)}, got {name!r}"))
     if model.architecture == "falcon":
-        raise InputError(Fault(model.name, f"llama.cpp has rules of its own for Falcon in {name}, and they are not modelled",
-                               "give a plain format, e.g. f16, or read the .gguf"))
+        raise InputError(
+            Fault(
+                model.name,
+                f"llama.cpp has rules of its own for Falcon in {name}, and they are not modelled",
+                "give a plain format, e.g. f16, or read the .gguf",
+            )
+        )
     return RECIPES[name]
 
 
@@ -219,11 +298,17 @@ def _mixed(model: ModelSpec, recipe: Recipe) -> Iterator[tuple[Tensor, str, int]
     attention = next((mixer for mixer in model.mixers if mixer.kv_heads), None)
     grouped = bool(attention) and attention.query_heads >= 4 * attention.kv_heads
     experts = model.experts.routed if model.experts else 0
-    spared = model.layers == 80 and model.architecture in FAMILY_OF_70B and (not attention or attention.query_heads > attention.kv_heads)
+    spared = (
+        model.layers == 80
+        and model.architecture in FAMILY_OF_70B
+        and (not attention or attention.query_heads > attention.kv_heads)
+    )
     having: dict[str, list[int]] = {}
     for tensor in model.tensors:
         having.setdefault(_kind(tensor), []).extend(tensor.layers)
-    orders = {kind: {layer: i for i, layer in enumerate(sorted(set(layers)))} for kind, layers in having.items()}
+    orders = {
+        kind: {layer: i for i, layer in enumerate(sorted(set(layers)))} for kind, layers in having.items()
+    }
     for tensor in model.tensors:
         kind, per_layer = _kind(tensor), tensor.copies
         if kind in ("vector", "router") or tensor.rows == 1 or tensor.name.endswith(WHOLE):
@@ -240,7 +325,12 @@ def _mixed(model: ModelSpec, recipe: Recipe) -> Iterator[tuple[Tensor, str, int]
 
 
 def _kind(tensor: Tensor) -> str:
-    by_role = {"vector": "vector", "router": "router", "output": "output", "input_embedding": "embedding"}.get(tensor.role)
+    by_role = {
+        "vector": "vector",
+        "router": "router",
+        "output": "output",
+        "input_embedding": "embedding",
+    }.get(tensor.role)
     return by_role or KINDS.get(tensor.name.removesuffix(".weight").rpartition(".")[2], "other")
 
 
@@ -251,7 +341,9 @@ def _choose(recipe: Recipe, kind: str, tensor: Tensor, place: Place, spared: boo
     if kind == "embedding":
         return recipe.embedding or recipe.base
     kinds = (kind, "expert") if tensor.role == "routed_expert" else (kind,)
-    layout = next((rule.format for rule in recipe.rules if rule.kind in kinds and rule.holds(place)), recipe.base)
+    layout = next(
+        (rule.format for rule in recipe.rules if rule.kind in kinds and rule.holds(place)), recipe.base
+    )
     if place.experts == 8:
         return _eight_experts(recipe, kind, layout)
     if kind == "v" and spared and not recipe.tiny and layout in ("q3_k", "q4_k"):
@@ -277,9 +369,29 @@ def _fitting(layout: str, block: int, columns: int) -> str:
 
 
 BLOCKS = {
-    **dict.fromkeys(("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s",
-                     "iq4_xs", "tq1_0", "tq2_0"), 256),
+    **dict.fromkeys(
+        (
+            "q2_k",
+            "q3_k",
+            "q4_k",
+            "q5_k",
+            "q6_k",
+            "iq1_s",
+            "iq1_m",
+            "iq2_xxs",
+            "iq2_xs",
+            "iq2_s",
+            "iq3_xxs",
+            "iq3_s",
+            "iq4_xs",
+            "tq1_0",
+            "tq2_0",
+        ),
+        256,
+    ),
     **dict.fromkeys(("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl", "mxfp4"), 32),
-    "q1_0": 128, "q2_0": 64, "f16": 1,
+    "q1_0": 128,
+    "q2_0": 64,
+    "f16": 1,
 }
 """Weights in a block of each ggml layout, the direction of a row."""

@@ -28,7 +28,9 @@ class Parts:
         self.tensors: list[Tensor] = []
         self._mixers: dict[Mixer, int] = {}
 
-    def matrix(self, name: str, role: Role, rows: int, columns: int, layers: Iterable[int] = (), copies: int = 1) -> None:
+    def matrix(
+        self, name: str, role: Role, rows: int, columns: int, layers: Iterable[int] = (), copies: int = 1
+    ) -> None:
         """Add one matrix for each of the layers (or a single one outside them)."""
         if rows and columns and copies:
             self.tensors.append(Tensor(name, role, rows, columns, tuple(layers), copies))
@@ -37,12 +39,22 @@ class Parts:
         """Add a norm, bias or other small tensor."""
         self.matrix(name, "vector", 1, size, layers)
 
-    def linear(self, name: str, role: Role, rows: int, columns: int, layers: Iterable[int], bias: bool = False,
-               copies: int = 1) -> None:
+    def linear(
+        self,
+        name: str,
+        role: Role,
+        rows: int,
+        columns: int,
+        layers: Iterable[int],
+        bias: bool = False,
+        copies: int = 1,
+    ) -> None:
         """Add a projection with or without a bias. An expert's bias belongs to the expert: untouched, it is not read."""
         self.matrix(name, role, rows, columns, layers, copies)
         if bias:
-            self.matrix(f"{name}.bias", role if role == "routed_expert" else "vector", 1, rows, layers, copies)
+            self.matrix(
+                f"{name}.bias", role if role == "routed_expert" else "vector", 1, rows, layers, copies
+            )
 
     def norm(self, name: str, size: int, layers: Iterable[int] = ()) -> None:
         """Add a norm as its family has it."""

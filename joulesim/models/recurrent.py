@@ -16,15 +16,22 @@ def read_linear(parts: Parts, layers: list[int]) -> None:
         return
     if parts.fields.has("linear_num_value_heads"):
         _delta_net(parts, layers)
+    elif parts.fields.has("kda_num_heads"):
+        _delta_attention(parts, layers)
     elif parts.fields.has("attn_type_list") or parts.fields.text("model_type").startswith("minimax"):
         _lightning(parts, layers)
     else:
-        parts.fields.fault("linear_num_value_heads", "expected the shape of the linear attention layers, got nothing",
-                           "this linear attention is not modelled")
+        parts.fields.fault(
+            "linear_num_value_heads",
+            "expected the shape of the linear attention layers, got nothing",
+            "this linear attention is not modelled",
+        )
         parts.fields.check()
 
 
-def _state(parts: Parts, layers: list[int], kind: str, elements: int, convolved: int, kernel: int, steps: int) -> None:
+def _state(
+    parts: Parts, layers: list[int], kind: str, elements: int, convolved: int, kernel: int, steps: int
+) -> None:
     """Mixer of layers with a recurrent state and the last ``kernel - 1`` inputs of a convolution."""
     size = (elements + convolved * (kernel - 1)) * STATE_ELEMENT
     flops = float(steps * elements + 2 * kernel * convolved)
@@ -59,6 +66,27 @@ def _delta_net(parts: Parts, layers: list[int]) -> None:
     _state(parts, layers, "linear", value_heads * key_width * value_width, 2 * keys + values, kernel, steps=7)
 
 
+def _delta_attention(parts: Parts, layers: list[int]) -> None:
+    """Kimi delta attention: a gated delta net whose decay is one number a channel, made in a low rank."""
+    fields, hidden = parts.fields, parts.hidden
+    heads, width, kernel = fields.whole("kda_num_heads"), fields.whole("kda_head_dim"), fields.whole("kda_conv_kernel")
+    fields.check()
+    inner = heads * width
+    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    for name in ("q_proj", "k_proj", "v_proj"):
+        parts.matrix(at(name), "recurrent", inner, hidden, layers)
+    for name in ("f", "g"):
+        parts.matrix(at(f"{name}_a_proj"), "recurrent", width, hidden, layers)
+        parts.matrix(at(f"{name}_b_proj"), "recurrent", inner, width, layers)
+    parts.matrix(at("b_proj"), "recurrent", heads, hidden, layers)
+    parts.matrix(at("o_proj"), "recurrent", hidden, inner, layers)
+    parts.vector(at("conv1d"), kernel * 3 * inner, layers)
+    parts.vector(at("dt_bias"), inner, layers)
+    parts.vector(at("A_log"), heads, layers)
+    parts.vector(at("o_norm"), width, layers)
+    _state(parts, layers, "linear", inner * width, 3 * inner, kernel, steps=7)
+
+
 def _lightning(parts: Parts, layers: list[int]) -> None:
     """Lightning attention (MiniMax-Text-01): decay, rank-one update and read of a square state per head."""
     fields, hidden = parts.fields, parts.hidden
@@ -76,7 +104,10 @@ def _lightning(parts: Parts, layers: list[int]) -> None:
 def read_mamba(parts: Parts, layers: list[int]) -> None:
     """Add Mamba layers: the second kind where heads are given, else the first."""
     if layers:
-        second = any(map(parts.fields.has, ("mamba_num_heads", "mamba_n_heads"))) or parts.fields.text("model_type") == "mamba2"
+        second = (
+            any(map(parts.fields.has, ("mamba_num_heads", "mamba_n_heads")))
+            or parts.fields.text("model_type") == "mamba2"
+        )
         (_mamba2 if second else _mamba1)(parts, layers)
 
 
@@ -101,20 +132,24 @@ def _mamba2(parts: Parts, layers: list[int]) -> None:
     fields.check()
     inner = heads * width
     convolved = inner + 2 * groups * state
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = lambda name: parts.layer(parts.family.mamba, name)  # noqa: E731
     parts.linear(at("in_proj"), "recurrent", inner + convolved + heads, hidden, layers, bias)
     parts.linear(at("out_proj"), "recurrent", hidden, inner, layers, bias)
     parts.vector(at("conv1d"), convolved * (kernel + conv_bias), layers)
     for name in ("dt_bias", "A_log", "D"):
         parts.vector(at(name), heads, layers)
-    parts.vector(at("norm"), inner, layers)
+    switch = parts.family.state_norm
+    if not switch or fields.flag(switch):
+        parts.vector(at("norm"), inner, layers)
     _state(parts, layers, "mamba", inner * state, convolved, kernel, steps=5)
 
 
 def _mamba1(parts: Parts, layers: list[int]) -> None:
     """Mamba: a state of ``state_size`` for each inner channel."""
     fields, hidden = parts.fields, parts.hidden
-    inner = fields.whole("intermediate_size", default=0, low=0) if fields.text("model_type").endswith("mamba") else 0
+    inner = fields.whole("mamba_inner_size", default=0, low=0)
+    if not inner and fields.text("model_type").endswith("mamba"):
+        inner = fields.whole("intermediate_size", default=0, low=0)
     inner = inner or fields.whole("expand", "mamba_expand", default=2) * hidden
     state = fields.whole("state_size", "mamba_d_state", default=16)
     rank = fields.value("time_step_rank", "mamba_dt_rank")
@@ -124,7 +159,7 @@ def _mamba1(parts: Parts, layers: list[int]) -> None:
     conv_bias = fields.flag("use_conv_bias", "mamba_conv_bias", default=True)
     fields.ignore(("expand", "mamba_expand"))
     fields.check()
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = lambda name: parts.layer(parts.family.mamba, name)  # noqa: E731
     parts.linear(at("in_proj"), "recurrent", 2 * inner, hidden, layers, bias)
     parts.matrix(at("x_proj"), "recurrent", rank + 2 * state, inner, layers)
     parts.linear(at("dt_proj"), "recurrent", inner, rank, layers, bias=True)
@@ -132,6 +167,8 @@ def _mamba1(parts: Parts, layers: list[int]) -> None:
     parts.vector(at("conv1d"), inner * (kernel + conv_bias), layers)
     parts.vector(at("A_log"), inner * state, layers)
     parts.vector(at("D"), inner, layers)
+    if parts.family.inner_norms:
+        parts.vector(at("norms"), rank + 2 * state, layers)
     _state(parts, layers, "mamba", inner * state, inner, kernel, steps=5)
 
 
@@ -146,3 +183,17 @@ def read_short_convolution(parts: Parts, layers: list[int]) -> None:
     parts.linear(parts.layer("conv", "out_proj"), "recurrent", hidden, hidden, layers, bias)
     parts.vector(parts.layer("conv", "conv"), hidden * (kernel + bias), layers)
     _state(parts, layers, "linear", 0, hidden, kernel, steps=0)
+
+
+def read_wkv(parts: Parts, layers: int) -> None:
+    """
+    Add RWKV layers: a square state per head, and the last input of each shifted block.
+
+    Notes
+    -----
+    Arithmetic on the state per element: decay 1, rank-one updates 4, read 2.
+    """
+    width = parts.fields.whole("wkv_head_size", default=64)
+    shifts = parts.fields.whole("token_shift_count", default=2, low=0, high=16)
+    parts.fields.check()
+    _state(parts, list(range(layers)), "linear", parts.hidden * width, parts.hidden, shifts + 1, steps=7)

@@ -101,7 +101,8 @@ def _zones(root: Path) -> tuple[list[_Zone], list[_Zone]]:
         raise _absent("no-meter", "powercap is a part of Linux")
     if not root.is_dir():
         is_wsl = "microsoft" in _text(Path("/proc/version")).lower()
-        detail = f"{root} does not exist: {'WSL' if is_wsl else 'this kernel or virtual machine'} offers no RAPL"
+        where = "WSL" if is_wsl else "this kernel or virtual machine"
+        detail = f"{root} does not exist: {where} offers no RAPL"
         raise _absent("no-meter", detail, "measure on the machine itself")
     matches = {path: _ZONE.fullmatch(path.name) for path in sorted(root.iterdir())}
     found = {path.name: (path, match) for path, match in matches.items() if match}
