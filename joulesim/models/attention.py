@@ -59,11 +59,7 @@ def _shapes(fields: Fields, kinds: list[str], hidden: int) -> list[Shape | None]
     """Heads of each attention layer; ``None`` for the others."""
     layers = len(kinds)
     shared_from = layers - fields.whole("num_kv_shared_layers", default=0, low=0, high=layers)
-    by_kind = {
-        kind: _of_kind(fields, kind, layers, hidden)
-        for kind in dict.fromkeys(kinds)
-        if kind in ATTENTION_KINDS
-    }
+    by_kind = {kind: _of_kind(fields, kind, layers, hidden) for kind in dict.fromkeys(kinds) if kind in ATTENTION_KINDS}
     shapes: list[Shape | None] = []
     for layer, kind in enumerate(kinds):
         if kind not in by_kind:
@@ -90,14 +86,10 @@ def _of_kind(fields: Fields, kind: str, layers: int, hidden: int) -> tuple[list[
     default_kv = [1] * layers if one else heads
     names = () if one else (*_FIELDS_OF_KIND["kv_heads"].get(kind, ()), *KV_HEADS)
     kv_heads = fields.per_layer(*names, layers=layers, default=-1, low=-1)
-    kv_heads = [
-        fallback if number < 0 else number for number, fallback in zip(kv_heads, default_kv, strict=True)
-    ]
+    kv_heads = [fallback if number < 0 else number for number, fallback in zip(kv_heads, default_kv, strict=True)]
     for layer, (query, stored) in enumerate(zip(heads, kv_heads, strict=True)):
         if query and stored and query % stored:
-            fields.fault(
-                KV_HEADS[0], f"expected a divisor of the {query} query heads, got {stored} (layer {layer})"
-            )
+            fields.fault(KV_HEADS[0], f"expected a divisor of the {query} query heads, got {stored} (layer {layer})")
             break
     key = read("key", HEAD_WIDTH, [hidden // max(query, 1) for query in heads])
     value = read("value", ("v_head_dim",), key)
@@ -108,9 +100,7 @@ def _mixer(parts: Parts, shape: Shape, layers: int) -> Mixer:
     fields = parts.fields
     window = fields.whole(*_WINDOW[shape.kind]) if shape.kind in _WINDOW else None
     kept = 0 if shape.shares else shape.kv_heads * (shape.key + shape.value)
-    mixer = Mixer(
-        shape.kind, layers, shape.heads, shape.kv_heads, shape.key, shape.value, float(kept), window=window
-    )
+    mixer = Mixer(shape.kind, layers, shape.heads, shape.kv_heads, shape.key, shape.value, float(kept), window=window)
     if shape.shares:
         fields.note(
             f"the last {fields.value('num_kv_shared_layers')} layers read an earlier layer's cache and keep none"
@@ -120,9 +110,7 @@ def _mixer(parts: Parts, shape: Shape, layers: int) -> Mixer:
 
 def _block_sparse(parts: Parts, mixer: Mixer) -> Mixer:
     """MiniMax-M3: an index over keys picks blocks of them; keys and values are kept of every token."""
-    part = Fields(
-        parts.fields.part("sparse_attention_config"), f"{parts.fields.where}: sparse_attention_config"
-    )
+    part = Fields(parts.fields.part("sparse_attention_config"), f"{parts.fields.where}: sparse_attention_config")
     width, heads = part.whole("sparse_index_dim"), part.whole("sparse_num_index_heads")
     chosen = part.whole("sparse_topk_blocks") * part.whole("sparse_block_size")
     no_value = part.value("sparse_disable_index_value")
@@ -142,12 +130,10 @@ def _block_sparse(parts: Parts, mixer: Mixer) -> Mixer:
 
 def _projections(parts: Parts, shape: Shape, layers: list[int]) -> None:
     fields, family, hidden = parts.fields, parts.family, parts.hidden
-    at = lambda name: parts.layer(family.attention, name)  # noqa: E731
+    at = parts.inside(family.attention)
     query, keys, values = shape.heads * shape.key, shape.kv_heads * shape.key, shape.kv_heads * shape.value
     gate = 2 if fields.flag("attn_output_gate", default=family.attention_gate) else 1
-    bias = (
-        fields.flag(*family.bias_fields, default=family.qkv_bias) if family.bias_fields else family.qkv_bias
-    )
+    bias = fields.flag(*family.bias_fields, default=family.qkv_bias) if family.bias_fields else family.qkv_bias
     out_bias = bias if family.out_bias is None else family.out_bias
     if shape.shares:
         keys = values = 0
@@ -176,16 +162,12 @@ def _projections(parts: Parts, shape: Shape, layers: list[int]) -> None:
 def _small(parts: Parts, shape: Shape, layers: list[int], keys: int) -> None:
     """Norms of queries and keys, and sinks."""
     fields, family = parts.fields, parts.family
-    if family.qk_norm and fields.flag(
-        *filter(None, (family.qk_norm_field,)), default=not family.qk_norm_field
-    ):
+    if family.qk_norm and fields.flag(*filter(None, (family.qk_norm_field,)), default=not family.qk_norm_field):
         query_size = shape.key if family.qk_norm == "head" else shape.heads * shape.key
         key_size = shape.key if family.qk_norm == "head" else shape.kv_heads * shape.key
         parts.vector(parts.layer(family.attention, "q_norm"), query_size, layers)
         parts.vector(parts.layer(family.attention, "k_norm"), key_size if keys else 0, layers)
-    sinks = {"sliding": ("add_swa_attention_sink_bias",), "full": ("add_full_attention_sink_bias",)}.get(
-        shape.kind, ()
-    )
+    sinks = {"sliding": ("add_swa_attention_sink_bias",), "full": ("add_full_attention_sink_bias",)}.get(shape.kind, ())
     if fields.flag(*sinks, default=family.sinks in ("all", shape.kind)):
         parts.vector(parts.layer(family.attention, "sinks"), shape.heads, layers)
 
@@ -212,7 +194,7 @@ def _latent(parts: Parts, layers: list[int]) -> None:
     query_rank = fields.whole("q_lora_rank", default=0, low=0)
     fields.ignore((*KV_HEADS, *HEAD_WIDTH))
     fields.check()
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = parts.inside(parts.family.attention)
     bias = fields.flag("attention_bias")
     if query_rank:
         parts.linear(at("q_a_proj"), "attention", query_rank, hidden, layers, bias)
@@ -247,18 +229,16 @@ def _token_index(parts: Parts, layers: list[int], mixer: Mixer, query_rank: int)
     kinds = fields.each("indexer_types", max(layers, default=0) + 1)
     if kinds and (unknown := sorted({str(kind) for kind in kinds} - {"full", "shared"})):
         fields.fault("indexer_types", f"expected full or shared, got {', '.join(unknown)}")
-    fields.ignore(
-        ("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern", "index_share_for_mtp_iteration")
-    )
+    fields.ignore(("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern", "index_share_for_mtp_iteration"))
     fields.check()
     own = [layer for layer in layers if not kinds or kinds[layer] == "full"]
-    at = lambda name: parts.layer(f"{parts.family.attention}.indexer", name)  # noqa: E731
+    at = parts.inside(f"{parts.family.attention}.indexer")
     parts.matrix(at("wq_b"), "attention", heads * width, query_rank, own)
     parts.matrix(at("wk"), "attention", width, hidden, own)
     parts.vector(at("k_norm"), 2 * width, own)
     parts.matrix(at("weights_proj"), "attention", heads, hidden, own)
     fields.note(
-        f"sparse attention reads {chosen} tokens; its index keys ({width} a token, {len(own)} layers) are part of the cache"
+        f"sparse attention reads {chosen} tokens; index keys ({width} a token, {len(own)} layers) are part of the cache"
     )
     mixer = mixer._replace(window=chosen)
     parts.mixer(mixer._replace(layers=len(own), index_elements=float(width), index_flops=2.0 * heads * width))

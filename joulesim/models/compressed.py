@@ -24,9 +24,7 @@ def read_compressed(parts: Parts, layers: int) -> None:
     heads, width = fields.whole(*HEADS), fields.whole("head_dim")
     window, query_rank = fields.whole("sliding_window"), fields.whole("q_lora_rank")
     groups, out_rank = fields.whole("o_groups"), fields.whole("o_lora_rank")
-    index_heads, index_width, chosen = (
-        fields.whole(f"index_{name}") for name in ("n_heads", "head_dim", "topk")
-    )
+    index_heads, index_width, chosen = (fields.whole(f"index_{name}") for name in ("n_heads", "head_dim", "topk"))
     ratios = fields.each("compress_ratios", layers) or [0] * layers
     for ratio in dict.fromkeys(map(short, ratios)):
         if not ratio.isdigit() or not (int(ratio) in (0, INDEXED_RATIO) or int(ratio) > 2 * INDEXED_RATIO):
@@ -44,7 +42,7 @@ def read_compressed(parts: Parts, layers: int) -> None:
     fields.check()
 
     everywhere = range(layers)
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = parts.inside(parts.family.attention)
     parts.matrix(at("wq_a"), "attention", query_rank, hidden, everywhere)
     parts.vector(at("q_norm"), query_rank, everywhere)
     parts.matrix(at("wq_b"), "attention", heads * width, query_rank, everywhere)
@@ -69,14 +67,12 @@ def read_compressed(parts: Parts, layers: int) -> None:
             )
         parts.mixer(mixer)
     fields.note("a layer with compressed entries counts twice among the mixers: its window, and its entries")
-    fields.note(
-        "tokens waiting to be compressed (fewer than one entry's worth a layer) are not counted in the cache"
-    )
+    fields.note("tokens waiting to be compressed (fewer than one entry's worth a layer) are not counted in the cache")
 
 
 def _compressor(parts: Parts, module: str, layers: list[int], ratio: int, width: int) -> None:
     made = width * (2 if ratio == INDEXED_RATIO else 1)
-    at = lambda name: parts.layer(f"{parts.family.attention}.{module}", name)  # noqa: E731
+    at = parts.inside(f"{parts.family.attention}.{module}")
     parts.matrix(at("wkv"), "attention", made, parts.hidden, layers)
     parts.matrix(at("wgate"), "attention", made, parts.hidden, layers)
     parts.vector(at("ape"), ratio * made, layers)

@@ -24,6 +24,7 @@ from joulesim.models.parts import Parts
 from joulesim.models.quantisation import store
 from joulesim.models.recurrent import read_linear, read_mamba, read_short_convolution
 from joulesim.models.spellings import usual
+from joulesim.models.unread import refuse_unread
 from joulesim.specs.model import ModelSpec
 
 MAMBA_HEADS = ("mamba_num_heads", "mamba_n_heads")
@@ -33,17 +34,6 @@ LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim")
 PREDICTORS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 OTHER_PARTS = {"vision_config": "vision tower", "visual": "vision tower", "audio_config": "audio tower"}
-
-_SHAPES_A_MODEL = re.compile(
-    r"^(?!.*_multipliers?$).*(mamba|ssm|rwkv|hyena|retention|recurren|mixer|linear_(attn|num|key|value|conv)|lightning|kda|latent|lora|compress|"
-    r"sparse|index_|indexer|window|chunk|cross_attention|block_(config|type|pattern)|layer_(type|pattern)s?|layers_type|"
-    r"hybrid|kv_|_kv|key_value|head_dim|num_.*heads|expert|moe|altup|laurel|per_layer|embedding_(size|dim)|state_size|loop)"
-)
-"""Names of fields that usually change shapes or caches; factors (``…_multiplier``) never do."""
-_HARMLESS = frozenset(
-    ["num_experts_per_tok", "experts_per_token", "num_local_experts", "mamba_ssm_dtype", "mamba_hidden_act", "use_mamba_kernels", "mamba_ssm_cache_dtype", "moe_router_dtype", "mtp_hybrid_override_pattern", "mtp_layers_block_type", "index_share_for_mtp_iteration", "indexer_rope_interleave", "max_window_layers", "sliding_window_size", "attention_chunk_size", "chunk_size", "chunk_size_feed_forward", "expert_dtype", "use_cross_attention", "moe_shared_expert_overlap", "vocab_size_per_layer_input", "mamba_chunk_size", "swa_rope_theta", "norm_topk_prob", "num_experts", "top_k_experts", "sliding_window", "use_sliding_window", "layer_types", "num_key_value_heads", "head_dim", "qk_head_dim", "attention_head_dim", "kv_channels", "moe_intermediate_size", "shared_expert_intermediate_size", "rope_local_base_freq", "cross_attention_hidden_size", "add_cross_attention", "moe_layer_start_index", "use_bidirectional_attention", "mamba_rms_norm", "time_step_rank", "hybrid_override_pattern", "expert_capacity", "moe_router_topk_scaling_factor", "moe_aux_loss_coeff", "use_expert_bias", "moe_router_activation_func", "moe_renormalize", "moe_router_enable_expert_bias", "moe_capacity", "moe_use_aux_free", "moe_norm_min", "kv_cache_dtype", "linear_attn_alpha_factor", "linear_attn_beta_factor", "full_attn_alpha_factor", "mixer_rms_eps", "layer_group_size", "moe_layer_end_index", "block_ff_dim", "block_auto_adjust_ff_dim", "mamba_norm_before_gate", "num_expert_group", "expert_layer_offset", "attn_layer_offset", "compress_rates", "mamba_expand", "mamba_d_ssm", "mamba_intermediate_size", "attention_types", "conv_use_xavier_init", "moe_dropout", "moe_use_hard_gate", "moe_gate", "moe_multimodal_dispatch_use_allgather", "moe_group"]
-)
-"""Fields that match but change neither shapes nor caches, or matter only beside another field that is read."""
 
 
 def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] | None = None) -> ModelSpec:
@@ -84,9 +74,7 @@ def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] 
         fields.note("model_type is not in the config: read as a Llama-like decoder")
 
     hidden = fields.whole(*HIDDEN)
-    pattern = next(
-        (text[name] for name in ("layers_block_type", "hybrid_override_pattern") if text.get(name)), None
-    )
+    pattern = next((text[name] for name in ("layers_block_type", "hybrid_override_pattern") if text.get(name)), None)
     counted = len(pattern) if isinstance(pattern, (list, str)) and not any(map(fields.has, LAYERS)) else None
     layers = fields.whole(*LAYERS, high=MOST_LAYERS) if counted is None else min(counted, MOST_LAYERS)
     vocabulary = fields.whole(*VOCABULARY)
@@ -103,7 +91,8 @@ def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] 
     read_layer_embeddings(parts, layers)
     read_alternating_updates(parts, layers)
     _norms(parts, layers)
-    _check_rest(fields, known=family is not None and bool(model_type))
+    fields.ignore((*CONTEXT, *HEADS, *PREDICTORS))
+    refuse_unread(fields, known=family is not None and bool(model_type))
     fields.check()
 
     left_out = _left_out(fields, config)
@@ -130,11 +119,7 @@ def from_config(config: Mapping[str, Any], where: str, quant: Mapping[str, Any] 
 def _language_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in LANGUAGE_PARTS:
         inner = next(
-            (
-                config[name]
-                for name in LANGUAGE_PARTS
-                if isinstance(config.get(name), Mapping) and config[name]
-            ),
+            (config[name] for name in LANGUAGE_PARTS if isinstance(config.get(name), Mapping) and config[name]),
             None,
         )
         if inner is None:
@@ -165,9 +150,7 @@ def _name(config: Mapping[str, Any], where: str) -> str:
 def _tied(fields: Fields, config: Mapping[str, Any], family: Family) -> bool:
     outer = Fields(config, fields.where)
     if not fields.has("tie_word_embeddings") and not outer.has("tie_word_embeddings"):
-        fields.note(
-            f"tie_word_embeddings is not in the config: {str(family.tied).lower()}, the default of its family"
-        )
+        fields.note(f"tie_word_embeddings is not in the config: {str(family.tied).lower()}, the default of its family")
     whole = outer.flag("tie_word_embeddings", default=family.tied)
     tied = fields.flag("tie_word_embeddings", default=whole)
     if outer.has("tie_word_embeddings") and tied != whole:
@@ -205,24 +188,6 @@ def _norms(parts: Parts, layers: int) -> None:
         parts.norm("norm", parts.hidden)
     if parts.family.embedding_norm:
         parts.norm("embedding_norm", parts.hidden)
-
-
-def _check_rest(fields: Fields, known: bool) -> None:
-    """Fields that look like shapes and that nobody read: refused, for what they say would be missing."""
-    fields.ignore((*CONTEXT, *HEADS, *PREDICTORS))
-    for name, value in fields.data.items():
-        unread = isinstance(name, str) and name not in fields.used and name not in _HARMLESS
-        if (
-            unread
-            and value
-            and isinstance(value, (int, float, str, list, Mapping))
-            and _SHAPES_A_MODEL.search(name)
-        ):
-            fields.fault(
-                name,
-                f"expected a field that joulesim knows, got {short(value)}",
-                "what it changes is not modelled" if known else "its model_type is not known either",
-            )
 
 
 def _left_out(fields: Fields, config: Mapping[str, Any]) -> dict[str, int]:

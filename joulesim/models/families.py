@@ -99,8 +99,15 @@ _V4 = Family(
 )
 _MINIMAX = Family(router_correction=True, moe="block_sparse_moe")
 
-_MAMBA = Family(norms=1, tied=True, mixer="mamba", has_ffn=False, prefix="backbone.", mamba="mixer",
-                embedding="backbone.embeddings")
+_MAMBA = Family(
+    norms=1,
+    tied=True,
+    mixer="mamba",
+    has_ffn=False,
+    prefix="backbone.",
+    mamba="mixer",
+    embedding="backbone.embeddings",
+)
 
 FAMILIES: dict[str, Family] = {
     "": Family(),
@@ -189,8 +196,13 @@ FAMILIES: dict[str, Family] = {
     "deepseek": Family(),
     "phimoe": Family(norm_vectors=2, moe="block_sparse_moe"),
     "apertus": Family(qk_norm="head", gated=False),
-    "chatglm": Family(bias_fields=("add_qkv_bias",), out_bias=False, fused_qkv="query_key_value",
-                      prefix="transformer.encoder.", attention="self_attention"),
+    "chatglm": Family(
+        bias_fields=("add_qkv_bias",),
+        out_bias=False,
+        fused_qkv="query_key_value",
+        prefix="transformer.encoder.",
+        attention="self_attention",
+    ),
     "baichuan": Family(fused_qkv="W_pack"),
     "internlm2": Family(fused_qkv="wqkv", bias_fields=("bias",), attention="attention", ffn="feed_forward"),
     "deci": Family(),
@@ -213,7 +225,9 @@ FAMILIES: dict[str, Family] = {
         attention="self_attention",
         embedding="transformer.word_embeddings",
     ),
-    "falcon": _GPT._replace(defaults={"multi_query": True}, norms=1, 
+    "falcon": _GPT._replace(
+        defaults={"multi_query": True},
+        norms=1,
         qkv_bias=False,
         ffn_bias=False,
         bias_fields=("bias",),
@@ -270,11 +284,14 @@ SAME_AS = {
     "mimo_v2_pro": "mimo_v2",
     "solar": "llama",
     "internlm3": "llama",
-    
     "hunyuan_v1_moe": "hunyuan_v1_dense",
-    "granitemoe": "granite", "granitemoeshared": "granite",
+    "granitemoe": "granite",
+    "granitemoeshared": "granite",
     "falcon_mamba": "mamba",
-    "lfm2_moe": "lfm2", "gemma3n_text": "gemma3n", "nemotron-nas": "deci", "nemotron_nas": "deci",
+    "lfm2_moe": "lfm2",
+    "gemma3n_text": "gemma3n",
+    "nemotron-nas": "deci",
+    "nemotron_nas": "deci",
 }
 """Model types that share another one's traits."""
 

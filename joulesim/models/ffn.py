@@ -43,7 +43,12 @@ def _dense(parts: Parts, having: list[int], layers: int) -> None:
         return
     special = ("intermediate_size_mlp",) if fields.has("interleave_moe_layer_step") else ()
     widths = fields.per_layer(
-        "adjusted_intermediate_size", "dense_intermediate_size", *special, *WIDTH, layers=layers, default=4 * parts.hidden
+        "adjusted_intermediate_size",
+        "dense_intermediate_size",
+        *special,
+        *WIDTH,
+        layers=layers,
+        default=4 * parts.hidden,
     )
     if not any(map(fields.has, ("adjusted_intermediate_size", "dense_intermediate_size", *special, *WIDTH))):
         fields.note(f"the FFN width is not in the config: {4 * parts.hidden}, four times the hidden size")
@@ -67,7 +72,7 @@ def _block(
 ) -> None:
     """Projections up (one or two) and down of one FFN or expert."""
     columns = columns or parts.hidden
-    at = lambda name: parts.layer(module, name)  # noqa: E731
+    at = parts.inside(module)
     if parts.family.gated:
         parts.linear(at("gate_proj"), role, width, columns, layers, bias, copies)
     parts.linear(at("up_proj"), role, width, columns, layers, bias, copies)
@@ -83,13 +88,9 @@ def _experts(parts: Parts, layers: list[int], routed: int) -> Experts:
     fields.check()
     bias = family.expert_bias
     inside = f"{family.moe}." if family.moe else ""
-    _block(
-        parts, f"{inside}experts.{{}}", "routed_expert", layers, width, bias, routed, columns=latent or hidden
-    )
+    _block(parts, f"{inside}experts.{{}}", "routed_expert", layers, width, bias, routed, columns=latent or hidden)
     if latent:
-        fields.note(
-            f"routed experts work at a width of {latent}, between two projections that every token uses"
-        )
+        fields.note(f"routed experts work at a width of {latent}, between two projections that every token uses")
         parts.matrix(parts.layer(family.moe, "fc1_latent_proj"), "shared_expert", latent, hidden, layers)
         parts.matrix(parts.layer(family.moe, "fc2_latent_proj"), "shared_expert", hidden, latent, layers)
     if shared:
@@ -104,12 +105,8 @@ def _experts(parts: Parts, layers: list[int], routed: int) -> Experts:
 def _shared(parts: Parts, width: int) -> tuple[int, int]:
     """Number of shared experts, and the width of all of them together."""
     fields = parts.fields
-    number = fields.whole(
-        "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0, low=0
-    )
-    given = fields.whole(
-        "moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", default=0, low=0
-    )
+    number = fields.whole("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", default=0, low=0)
+    given = fields.whole("moe_shared_expert_intermediate_size", "shared_expert_intermediate_size", default=0, low=0)
     each = fields.whole("shared_intermediate_size", default=0, low=0)
     if fields.has("interleave_moe_layer_step"):
         return 1, width

@@ -66,9 +66,7 @@ class Fields:
         if given is None:
             for name in names:
                 if name in self.defaults:
-                    self.note(
-                        f"{name} is not in the config: {short(self.defaults[name])}, the default of its family"
-                    )
+                    self.note(f"{name} is not in the config: {short(self.defaults[name])}, the default of its family")
                     return self.defaults[name]
         return given
 
@@ -102,13 +100,11 @@ class Fields:
         """Whole number of each layer, from one number for all or a list with one for each."""
         given = self.value(*names)
         if isinstance(given, list):
-            return [
-                self._whole(names[0], item, low, high) for item in self._long_enough(names[0], given, layers)
-            ]
+            return [self._whole(names[0], item, low, high) for item in self._long_enough(names[0], given, layers)]
         return [self.whole(*names, default=default, low=low, high=high)] * layers
 
     def each(self, name: str, layers: int) -> list[Any] | None:
-        """List with one item for each layer, or ``None`` when absent or empty; items past the last layer are dropped."""
+        """List with one item a layer, or ``None`` when absent or empty; items past the last layer are dropped."""
         given = self.value(name)
         if given is None or given == []:
             return None

@@ -41,9 +41,7 @@ def read_json(path: Path, where: str | None = None) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
     except OSError as error:
-        raise NotFoundError(
-            Fault(where, f"cannot be read ({error.strerror or error})", "check the path")
-        ) from None
+        raise NotFoundError(Fault(where, f"cannot be read ({error.strerror or error})", "check the path")) from None
     if len(raw) > LARGEST:
         raise InputError(
             Fault(
@@ -92,10 +90,7 @@ def parse_json(raw: bytes, where: str) -> dict[str, Any]:
         ) from None
     if twice:
         raise InputError(
-            [
-                Fault(where, f"the key {key!r} stands twice", "remove one of them")
-                for key in dict.fromkeys(twice)
-            ]
+            [Fault(where, f"the key {key!r} stands twice", "remove one of them") for key in dict.fromkeys(twice)]
         )
     if not isinstance(data, dict):
         raise InputError(

@@ -37,7 +37,7 @@ KINDS = {
     "none": "none",
     "no_op": "none",
 }
-"""Mixer of a layer by the name that a config gives the layer. A DeepSeek sparse layer is full attention with an index."""
+"""Mixer of a layer by the name in a config. A DeepSeek sparse layer is full attention with an index."""
 BLOCK_LETTERS = {"M": "mamba", "*": "full", "-": "none", "E": "none"}
 """Nemotron-H block pattern: Mamba, attention, dense FFN, experts."""
 BLOCK_NAMES = {
@@ -95,9 +95,7 @@ def _letters(fields: Fields, family: Family, layers: int) -> list[str] | None:
 def _chunked(fields: Fields, family: Family, layers: int) -> list[str] | None:
     """Llama 4: chunked layers rotate, global ones do not; an empty list means every fourth is global."""
     if not (
-        fields.has("no_rope_layers")
-        or fields.has("no_rope_layer_interval")
-        or fields.has("interleave_moe_layer_step")
+        fields.has("no_rope_layers") or fields.has("no_rope_layer_interval") or fields.has("interleave_moe_layer_step")
     ):
         return None
     if not fields.has("attention_chunk_size"):
@@ -129,9 +127,7 @@ def _window(fields: Fields, family: Family, layers: int) -> list[str] | None:
         return ["sliding" if i >= first else "full" for i in range(layers)]
     every = family.window_pattern
     if every:
-        fields.note(
-            f"which layers slide is not in the config: all but every {every}th, the default of its family"
-        )
+        fields.note(f"which layers slide is not in the config: all but every {every}th, the default of its family")
     return ["full" if every and (i + 1) % every == 0 else "sliding" for i in range(layers)]
 
 

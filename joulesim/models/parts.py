@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from joulesim.models.families import Family
 from joulesim.models.fields import Fields
@@ -49,12 +50,10 @@ class Parts:
         bias: bool = False,
         copies: int = 1,
     ) -> None:
-        """Add a projection with or without a bias. An expert's bias belongs to the expert: untouched, it is not read."""
+        """Add a projection with or without a bias; an expert's bias is read with the expert only."""
         self.matrix(name, role, rows, columns, layers, copies)
         if bias:
-            self.matrix(
-                f"{name}.bias", role if role == "routed_expert" else "vector", 1, rows, layers, copies
-            )
+            self.matrix(f"{name}.bias", role if role == "routed_expert" else "vector", 1, rows, layers, copies)
 
     def norm(self, name: str, size: int, layers: Iterable[int] = ()) -> None:
         """Add a norm as its family has it."""
@@ -69,6 +68,10 @@ class Parts:
     def mixers(self) -> tuple[Mixer, ...]:
         """Mixers in the order in which they were first added."""
         return tuple(mixer._replace(layers=layers) for mixer, layers in self._mixers.items())
+
+    def inside(self, module: str) -> Callable[[str], str]:
+        """Tensor names within a module of a layer."""
+        return partial(self.layer, module)
 
     def layer(self, module: str, name: str = "") -> str:
         """Tensor name of a module of a layer, with ``{}`` for the layer's number."""

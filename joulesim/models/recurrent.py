@@ -6,6 +6,7 @@ from joulesim.models.attention import HEAD_WIDTH, HEADS
 from joulesim.models.parts import Parts
 from joulesim.specs.model import Mixer
 
+DELTA_ATTENTION_HEADS = ("kda_num_heads", "linear_num_heads")
 STATE_ELEMENT = 4
 """States are kept in fp32 by llama.cpp and by the reference code, also where the cache is 16 bit. [B]"""
 
@@ -16,7 +17,7 @@ def read_linear(parts: Parts, layers: list[int]) -> None:
         return
     if parts.fields.has("linear_num_value_heads"):
         _delta_net(parts, layers)
-    elif parts.fields.has("kda_num_heads"):
+    elif any(map(parts.fields.has, DELTA_ATTENTION_HEADS)):
         _delta_attention(parts, layers)
     elif parts.fields.has("attn_type_list") or parts.fields.text("model_type").startswith("minimax"):
         _lightning(parts, layers)
@@ -29,9 +30,7 @@ def read_linear(parts: Parts, layers: list[int]) -> None:
         parts.fields.check()
 
 
-def _state(
-    parts: Parts, layers: list[int], kind: str, elements: int, convolved: int, kernel: int, steps: int
-) -> None:
+def _state(parts: Parts, layers: list[int], kind: str, elements: int, convolved: int, kernel: int, steps: int) -> None:
     """Mixer of layers with a recurrent state and the last ``kernel - 1`` inputs of a convolution."""
     size = (elements + convolved * (kernel - 1)) * STATE_ELEMENT
     flops = float(steps * elements + 2 * kernel * convolved)
@@ -53,7 +52,7 @@ def _delta_net(parts: Parts, layers: list[int]) -> None:
     kernel = fields.whole("linear_conv_kernel_dim", high=1024)
     fields.check()
     keys, values = key_heads * key_width, value_heads * value_width
-    at = lambda name: parts.layer("linear_attn", name)  # noqa: E731
+    at = parts.inside("linear_attn")
     parts.matrix(at("in_proj_qkv"), "recurrent", 2 * keys + values, hidden, layers)
     parts.matrix(at("in_proj_z"), "recurrent", values, hidden, layers)
     parts.matrix(at("in_proj_b"), "recurrent", value_heads, hidden, layers)
@@ -69,10 +68,11 @@ def _delta_net(parts: Parts, layers: list[int]) -> None:
 def _delta_attention(parts: Parts, layers: list[int]) -> None:
     """Kimi delta attention: a gated delta net whose decay is one number a channel, made in a low rank."""
     fields, hidden = parts.fields, parts.hidden
-    heads, width, kernel = fields.whole("kda_num_heads"), fields.whole("kda_head_dim"), fields.whole("kda_conv_kernel")
+    heads, width = fields.whole(*DELTA_ATTENTION_HEADS), fields.whole("kda_head_dim", "linear_head_dim")
+    kernel = fields.whole("kda_conv_kernel", "linear_conv_kernel_dim", high=1024)
     fields.check()
     inner = heads * width
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = parts.inside(parts.family.attention)
     for name in ("q_proj", "k_proj", "v_proj"):
         parts.matrix(at(name), "recurrent", inner, hidden, layers)
     for name in ("f", "g"):
@@ -93,7 +93,7 @@ def _lightning(parts: Parts, layers: list[int]) -> None:
     heads = fields.whole(*HEADS)
     width = fields.whole(*HEAD_WIDTH, default=hidden // max(heads, 1))
     fields.check()
-    at = lambda name: parts.layer(parts.family.attention, name)  # noqa: E731
+    at = parts.inside(parts.family.attention)
     parts.matrix(at("qkv_proj"), "recurrent", 3 * heads * width, hidden, layers)
     parts.matrix(at("output_gate"), "recurrent", heads * width, hidden, layers)
     parts.matrix(at("out_proj"), "recurrent", hidden, heads * width, layers)
@@ -132,7 +132,7 @@ def _mamba2(parts: Parts, layers: list[int]) -> None:
     fields.check()
     inner = heads * width
     convolved = inner + 2 * groups * state
-    at = lambda name: parts.layer(parts.family.mamba, name)  # noqa: E731
+    at = parts.inside(parts.family.mamba)
     parts.linear(at("in_proj"), "recurrent", inner + convolved + heads, hidden, layers, bias)
     parts.linear(at("out_proj"), "recurrent", hidden, inner, layers, bias)
     parts.vector(at("conv1d"), convolved * (kernel + conv_bias), layers)
@@ -159,7 +159,7 @@ def _mamba1(parts: Parts, layers: list[int]) -> None:
     conv_bias = fields.flag("use_conv_bias", "mamba_conv_bias", default=True)
     fields.ignore(("expand", "mamba_expand"))
     fields.check()
-    at = lambda name: parts.layer(parts.family.mamba, name)  # noqa: E731
+    at = parts.inside(parts.family.mamba)
     parts.linear(at("in_proj"), "recurrent", 2 * inner, hidden, layers, bias)
     parts.matrix(at("x_proj"), "recurrent", rank + 2 * state, inner, layers)
     parts.linear(at("dt_proj"), "recurrent", inner, rank, layers, bias=True)
