@@ -1,8 +1,9 @@
 """
-Constants of the model for a device: what a datasheet and the literature say before anything is fitted.
+Constants of the model for a device under a runtime: what its datasheet and the literature say, then what was fitted.
 
-Each constant is a value, the spread of its logarithm, and where it comes from. The rules' numbers are in
-``validation/constants/starting.yaml``.
+Each constant is a value, the spread of its logarithm, and where it comes from. Rules for any device are in
+``validation/constants/starting.yaml``; ``validation/constants/<runtime>.yaml`` replaces what records of that runtime
+have identified, for every device (``shared``), for one (``devices``) and for a kernel class (``experts``).
 """
 
 from __future__ import annotations
@@ -51,10 +52,26 @@ class Constant(NamedTuple):
 def _starting() -> dict:
     """Rules of ``starting.yaml`` with quantities as floats."""
     table = read_yaml(data_root() / "validation" / "constants" / "starting.yaml")
-    wanted = {"energy_per_byte": "joule/byte", "energy_per_link_byte": "joule/byte", "energy_per_instruction": "joule"}
-    for name, unit in wanted.items():
-        for rule in table[name].values():
-            rule["value"] = units.parse(rule["value"], unit)
+    for name, rules in table.items():
+        for rule in rules.values():
+            rule["value"] = _number(name, rule["value"])
+    return table
+
+
+def _number(name: str, value) -> float:
+    return units.parse(value, UNITS[name]) if isinstance(value, str) else float(value)
+
+
+@cache
+def fitted(runtime: str) -> dict:
+    """What records of a runtime have identified; empty when nothing was fitted for it."""
+    path = data_root() / "validation" / "constants" / f"{runtime}.yaml"
+    if not path.is_file():
+        return {}
+    table = read_yaml(path)
+    for part in (table.get("shared", {}), *table.get("devices", {}).values(), *table.get("experts", {}).values()):
+        for name, rule in part.items():
+            rule["value"] = _number(name, rule["value"])
     return table
 
 
@@ -66,40 +83,49 @@ def _rule(name: str, *keys: str) -> Constant:
     return Constant(rule["value"], rule["spread"], kind, rule["ref"])
 
 
-def _spread(*spreads: float) -> float:
-    return float(np.sqrt(sum(s * s for s in spreads)))
-
-
-def starting(hardware: HardwareSpec, runtime: RuntimeSpec) -> dict[str, Constant]:
+def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_format: str | None = None) -> dict[str, Constant]:
     """
-    Starting constants of a device under a runtime, by name.
+    Constants of a device under a runtime, by name.
 
     A constant that rests on an unknown field of the profile is ``nan`` and names the field in ``needs``.
-    """
-    place = hardware.kind if hardware.kind == "cpu" else hardware.vendor
-    found: dict[str, Constant] = {}
 
+    Parameters
+    ----------
+    hardware, runtime : HardwareSpec, RuntimeSpec
+        What they are constants of.
+    expert_format : str, optional
+        Weight format of the routed experts, which picks the kernel class.
+    """
+    found = _efficiencies(hardware) | _overheads(runtime)
+    found |= {name: _rule(name) for name in UNITS if name not in found and name in _starting()}
+    found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
+    found |= _shares(hardware)
+    table = fitted(runtime.name)
+    parts = [table.get("shared", {}), table.get("experts", {}).get(expert_format, {}),
+             table.get("devices", {}).get(hardware.name, {})]
+    for part in parts:
+        for name, rule in part.items():
+            found[name] = Constant(rule["value"], rule["spread"], rule.get("kind", "fitted"),
+                                   rule.get("ref") or table["source"])
+    found |= _powers(hardware, found)
+    return {name: found[name] for name in UNITS}
+
+
+def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:
+    """Sustained over peak rates."""
+    place = hardware.kind if hardware.kind == "cpu" else hardware.vendor
     bandwidth = _rule("bandwidth_efficiency", place)
     if hardware.measured_memory_bandwidth and hardware.memory_bandwidth:
-        rule = _rule("measured_bandwidth_spread")
+        rule = _rule("measured_bandwidth_share")
         bandwidth = rule._replace(value=rule.value * hardware.measured_memory_bandwidth / hardware.memory_bandwidth,
                                   ref=f"measured bandwidth of the profile; {rule.ref}")
-    found["bandwidth_efficiency"] = bandwidth
-
     compute = _rule("compute_efficiency", place)
     if hardware.measured_compute_rate.fp16 and hardware.compute_rate.fp16:
-        rule = _rule("measured_compute_spread")
+        rule = _rule("measured_compute_share")
         compute = rule._replace(value=rule.value * hardware.measured_compute_rate.fp16 / hardware.compute_rate.fp16,
                                 ref=f"measured matrix rate of the profile; {rule.ref}")
-    found["compute_efficiency"] = compute
-    found["narrow_compute_efficiency"] = found["expert_compute_efficiency"] = compute
-    found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
-    found |= _overheads(runtime)
-    found |= _powers(hardware, found)
-    for name in ("time", "power"):
-        rule = _starting()["residual"][name]
-        found[f"{name}_residual"] = Constant(1.0, rule["value"], "assumed", rule["ref"])
-    return {name: found[name] if name in found else _rule(name) for name in UNITS}
+    return {"bandwidth_efficiency": bandwidth, "compute_efficiency": compute, "narrow_compute_efficiency": compute,
+            "expert_compute_efficiency": compute}
 
 
 def _overheads(runtime: RuntimeSpec) -> dict[str, Constant]:
@@ -119,43 +145,53 @@ def _overheads(runtime: RuntimeSpec) -> dict[str, Constant]:
     }
 
 
-def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:
-    """Static and clock-on power, and energy per byte and per operation."""
-    limit = hardware.power_limit if hardware.power_limit else np.nan
-    needs = () if hardware.power_limit else ("power_limit",)
-
-    if hardware.idle_power.empty is not None:
-        source = hardware.source("idle_power.empty")
-        static = Constant(hardware.idle_power.empty, 0.1, "spec-only", source.ref if source else "the profile")
-    else:
-        datacentre = hardware.memory_kind.startswith("HBM")
-        rule = _rule("idle_share", "datacentre" if datacentre else "consumer")
-        static = rule._replace(value=rule.value * limit, needs=needs)
-    rule = _rule("active_share")
-    active = rule._replace(value=rule.value * limit, needs=needs)
-
+def _shares(hardware: HardwareSpec) -> dict[str, Constant]:
+    """Powers as shares of what a datasheet says, and energy per byte, before anything is fitted."""
     kinds = _starting()["energy_per_byte"]
+    memory = Constant(np.nan, 0.0, "spec-only", "", ("memory_kind",))
     if hardware.memory_kind in kinds:
         memory = _rule("energy_per_byte", hardware.memory_kind)
-    else:
-        memory = Constant(np.nan, 0.0, "spec-only", "", ("memory_kind",))
+    return {"energy_per_byte": memory}
 
-    bandwidth = (hardware.memory_bandwidth or np.nan) * found["bandwidth_efficiency"].value
-    share = _rule("memory_share_at_peak")
-    rest = limit - static.value - active.value - share.value * bandwidth * memory.value
-    missing = tuple(sorted({*static.needs, *active.needs, *memory.needs,
-                            *(() if hardware.memory_bandwidth else ("memory_bandwidth",))}))
-    rates = hardware.compute_rate
+
+def _idle(hardware: HardwareSpec) -> Constant:
+    """Power of an empty device."""
+    if hardware.idle_power.empty is not None:
+        source = hardware.source("idle_power.empty")
+        return Constant(hardware.idle_power.empty, 0.1, "spec-only", source.ref if source else "the profile")
+    rule = _rule("idle_share", "datacentre" if hardware.memory_kind.startswith("HBM") else "consumer")
+    if not hardware.power_limit:
+        return rule._replace(value=np.nan, needs=("power_limit",))
+    return rule._replace(value=rule.value * hardware.power_limit)
+
+
+def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:
+    """Static and clock-on power and energy per operation, from their shares and the datasheet."""
+    limit = hardware.power_limit or np.nan
+    idle = _idle(hardware)
+    share = found["static_share"]
+    static = share._replace(value=share.value * idle.value, spread=float(np.hypot(share.spread, idle.spread)),
+                            ref=share.ref if share.kind == "fitted" else idle.ref, needs=idle.needs,
+                            kind=share.kind if share.kind == "fitted" else idle.kind)
+    share = found["active_share"]
+    range_needs = tuple(dict.fromkeys((*idle.needs, *(() if hardware.power_limit else ("power_limit",)))))
+    active = share._replace(value=share.value * (limit - idle.value), needs=range_needs)
+
+    rates, memory = hardware.compute_rate, found["energy_per_byte"]
     half = rates.fp16 or rates.fp32
-    missing = missing if half else (*missing, "compute_rate.fp16")
-    sustained = (half or np.nan) * found["compute_efficiency"].value
-    arithmetic = Constant(
-        max(rest, 0.2 * limit) / sustained, 0.3, "spec-only",
-        "rated limit less static, clock-on and memory power, over the sustained matrix rate: such a product runs at the limit",
-        missing,
-    )
     narrow = rates.fp8 or rates.int8
-    relative = Constant(half / narrow if narrow and half and narrow > half else 1.0, 0.2, "spec-only",
-                        "each number type at its full rate draws the same power")
-    return {"static_power": static, "active_power": active, "energy_per_byte": memory, "energy_per_flop": arithmetic,
-            "narrow_flop_energy": relative}
+    powers = {"static_power": static, "active_power": active}
+    if "energy_per_flop" not in found:
+        streaming = found["memory_share_at_peak"].value * (hardware.memory_bandwidth or np.nan) * memory.value * (
+            found["bandwidth_efficiency"].value)
+        rest = max(limit - static.value - active.value - streaming, 0.2 * limit)
+        needs = (*range_needs, *memory.needs, *(() if hardware.memory_bandwidth else ("memory_bandwidth",)),
+                 *(() if half else ("compute_rate.fp16",)))
+        powers["energy_per_flop"] = Constant(
+            rest / ((half or np.nan) * found["compute_efficiency"].value), 0.3, "spec-only",
+            "rated limit less static, clock-on and memory power, over the sustained matrix rate", tuple(dict.fromkeys(needs)),
+        )
+    if "narrow_flop_energy" not in found:
+        faster = half / narrow if narrow and half and narrow > half else 1.0
+        powers["narrow_flop_energy"] = Constant(faster, 0.2, "spec-only", "every number type at its full rate draws the same")
+    return powers

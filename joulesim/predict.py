@@ -41,10 +41,10 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         When the scenario asks for something that cannot run.
     """
     x, unknown, assumptions = inputs.gather(scenario)
-    starting = constants.starting(scenario.hardware, scenario.runtime)
-    outcome = chain.run(x, uncertainty.spread_out(starting))
+    known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_format(scenario))
+    outcome = chain.run(x, uncertainty.spread_out(known))
     fits, verdict = _verdict(outcome, x, scenario)
-    reasons = _reasons(unknown, starting, scenario)
+    reasons = _reasons(unknown, known, scenario)
 
     totals = quantities(x, outcome, scenario)
     if fits is False:
@@ -58,11 +58,11 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         reason=verdict,
         level=level,
         inputs=x,
-        constants=starting,
+        constants=known,
         outcome=outcome,
         estimates=estimates,
         energy_array=totals["energy_per_answer"],
-        matters=uncertainty.matters(starting, outcome.prefill.time + outcome.decode.time, totals["energy_per_answer"]),
+        matters=uncertainty.matters(known, outcome.prefill.time + outcome.decode.time, totals["energy_per_answer"]),
         accuracy=right,
         energy_per_correct_answer=_per_correct(estimates["energy_per_answer"], right, scenario.task, level),
         money=grid.bill(scenario, estimates, right),
@@ -166,11 +166,11 @@ def _why(name: str, reasons: dict[str, str]) -> str:
     return reasons.get(name) or reasons["time" if name in _TIMES else "energy"]
 
 
-def _reasons(unknown: list[inputs.Unknown], starting: dict[str, constants.Constant], scenario: Scenario) -> dict[str, str]:
+def _reasons(unknown: list[inputs.Unknown], known: dict[str, constants.Constant], scenario: Scenario) -> dict[str, str]:
     """Why a time or an energy is unknown, if it is."""
     hardware = scenario.hardware
     slow = [u for u in unknown if u.field != "hardware.memory_capacity" and "power" not in u.field]
-    needs = {f"hardware.{field}": hardware.why_unknown(field) for c in starting.values() for field in c.needs}
+    needs = {f"hardware.{field}": hardware.why_unknown(field) for c in known.values() for field in c.needs}
     dear = {u.field: u.reason for u in unknown if u.field != "hardware.memory_capacity"} | needs
     if scenario.serving.utilisation < 1 and hardware.idle_power.resident is None:
         dear["hardware.idle_power.resident"] = hardware.why_unknown("idle_power.resident")
