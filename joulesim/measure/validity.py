@@ -38,6 +38,7 @@ REASONS: dict[str, tuple[Verdict, str]] = {
     "counter-disagrees": ("suspect", "counter and integrated power differ by more than 5 %"),
     "power-averaged": ("suspect", "the power field is a trailing average that lags behind the load"),
     "sampling-gap": ("suspect", "a gap between samples is long"),
+    "few-samples": ("suspect", "the window holds fewer than 100 samples"),
     "rails-disagree": ("suspect", "the rails do not add up to the total that was reported"),
     "throttled": ("suspect", "clocks were lowered by heat or power"),
     "on-battery": ("suspect", "the machine ran on battery"),

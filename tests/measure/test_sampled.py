@@ -49,6 +49,16 @@ def test_driver_that_hangs(monkeypatch):
     assert str(reading.energy_reason) == "driver-error: gpu: the driver did not answer within 0.05 s"
 
 
+def test_surprise_of_a_driver_is_a_verdict():
+    def read():
+        raise ZeroDivisionError("vendor bug")
+
+    meter = SampledMeter(INFO, [Channel("gpu", power=read)], period=0.01)
+    meter.start()
+    time.sleep(0.15)
+    assert str(meter.stop().energy_reason) == "driver-error: gpu: ZeroDivisionError('vendor bug')"
+
+
 def test_no_meter_keeps_time_and_says_why():
     clock = Clock()
     reason = Reason(code="no-permission", detail="root only")

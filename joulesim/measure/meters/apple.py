@@ -26,9 +26,7 @@ from joulesim.measure.validity import Reason
 PERIOD = 0.2
 """Interval that powermetrics is asked for. [s]"""
 _COMMAND = ("powermetrics", "--samplers", "cpu_power,gpu_power", "-b", "1", "-i", str(round(PERIOD * 1e3)))
-_RULE = (
-    "echo '%admin ALL=(root) NOPASSWD: /usr/bin/powermetrics' | sudo tee /etc/sudoers.d/powermetrics"
-)
+_RULE = "echo '%admin ALL=(root) NOPASSWD: /usr/bin/powermetrics' | sudo tee /etc/sudoers.d/powermetrics"
 
 
 def probe() -> MeterInfo:
@@ -63,7 +61,7 @@ def open_meter(clock: Callable[[], float] = time.monotonic) -> AppleMeter:
 
 
 class AppleMeter(Meter):
-    """A running powermetrics; each sample is stamped when its header line arrives, which is when it ends."""
+    """A running powermetrics; a sample ends when its header line arrives."""
 
     def __init__(self, info: MeterInfo, command: Sequence[str], clock=time.monotonic):
         self.info, self._clock = info, clock

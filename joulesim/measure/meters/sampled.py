@@ -141,6 +141,8 @@ class SampledMeter(Meter):
                     if error.final:
                         series.lost = error.reason
                         break
+                except Exception as error:  # a driver's surprise must not end the polling in silence
+                    series.failures.append(Reason(code="driver-error", detail=repr(error)))
         self._cpu += time.thread_time() - began
 
     def _poll(self) -> None:
