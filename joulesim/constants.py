@@ -97,7 +97,7 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_format: str |
         Weight format of the routed experts, which picks the kernel class.
     """
     found = _efficiencies(hardware) | _overheads(runtime)
-    found |= {name: _rule(name) for name in UNITS if name not in found and name in _starting()}
+    found |= {name: _rule(name) for name, rules in _starting().items() if "all" in rules and name not in found}
     found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
     found |= _shares(hardware)
     table = fitted(runtime.name)
