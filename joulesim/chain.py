@@ -175,19 +175,19 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
     new = x.prompt - x.cached
     admissions = batch / steps
     rows = admissions * mean(new, x)
-    carrying = batching.carrying_steps(admissions, mean(new, x), mean(new**2, x), x.prefill_chunk)
+    carrying = batching.carrying_steps(admissions, mean(new, x), mean(new**2, x) * x.length_spread, x.prefill_chunk)
 
     if x.running_context is None:
         running = looked(x, x.prompt, x.prompt + x.new_tokens, 1.0).times(1.0 / tokens)
     else:
         running = looked(x, x.running_context, x.running_context + 1.0, 1.0)
     reading = look(x, c, running, _issued(x)).times(batch)
-    asked = look(x, c, _of_prompt(x), x.cache_instructions).times(admissions)
+    asked = look(x, c, _of_prompt(x), x.cache_instructions).times(admissions * x.length_spread)
 
     def step(extra_rows, admitted):
         work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(sample(x, c, batch))
         host = c["host_per_step"] + c["host_per_sequence"] * batch
-        eager = c["eager_layer_overhead"] * x.layers * (batch + extra_rows > x.graph_rows)
+        eager = c["eager_layer_overhead"] * x.layers * np.where(batch + extra_rows > x.graph_rows, 1.0, 0.0)
         return _with_host(x, c, work.plus(reading).plus(asked), host + eager)
 
     pure = step(0.0, 0.0)

@@ -19,6 +19,8 @@ _LOOKED_UP = "input_embedding"
 _LAST_ROW = "output"
 _ON_DEMAND = "routed_expert"
 _NARROW = ("int8", "fp8", "fp4")
+_READ_AS_STORED = ("fp8", "fp4")
+"""Number types that a matrix unit with a rate for them reads without unpacking."""
 
 
 class Matrices(NamedTuple):
@@ -109,6 +111,8 @@ class Inputs(NamedTuple):
     """Probability of each node; ``None`` when lengths are single numbers."""
     steps_per_request: Any
     """Engine steps that a request runs for, where a record knows better than its output length. [1]"""
+    length_spread: Any
+    """Mean square over squared mean of the new prompt tokens, where only that is known; 1 for single numbers. [1]"""
     running_context: Any
     """Mean context of a running sequence, where a record knows better than the lengths. [token]"""
     context: Any
@@ -200,7 +204,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         continuous=runtime.scheduler == "continuous",
         rows_per_pass=float(runtime.sequences_per_weight_pass or math.inf),
         prefill_chunk=float(runtime.prefill_chunk),
-        graph_rows=float(runtime.graph_rows or math.inf),
+        graph_rows=float(runtime.graph_limit(model.architecture) or math.inf),
         expert_tile=kernel.tile,
         switches_tile=kernel.switches_tile and degrees.tensor * degrees.data > 1,
         issue_limited_experts=kernel.issue_limited,
@@ -223,6 +227,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         new_tokens=new,
         weight=weight,
         steps_per_request=None,
+        length_spread=1.0,
         running_context=None,
         context=context,
         batch=float(scenario.serving.batch),
@@ -250,7 +255,8 @@ def _matrices(rows, rates, half) -> Matrices:
         narrow = layout.number_type in _NARROW and rate is not None
         prefix = "narrow_" if narrow else ""
         total["bytes"] += row.bytes
-        total["instructions"] += row.weights * (layout.unpack_instructions or 0.0)
+        if not (narrow and layout.number_type in _READ_AS_STORED):
+            total["instructions"] += row.weights * (layout.unpack_instructions or 0.0)
         total[f"{prefix}flops_per_row"] += 2.0 * row.weights
         total[f"{prefix}seconds_per_row"] += 2.0 * row.weights / (rate if narrow else half or math.nan)
     return Matrices(**total)

@@ -87,8 +87,14 @@ class RuntimeSpec(Spec):
     overheads: Overheads = Overheads()
     graph_rows: Count | None = None
     """Rows up to which steps replay a captured graph; larger ones launch kernel by kernel. ``None``: no such limit."""
+    graph_rows_of: dict[str, Count] = Field(default_factory=dict)
+    """The same for architectures that the engine treats apart."""
     expert_kernels: dict[str, ExpertKernel] = Field(default_factory=dict)
     """Kernels by weight format of the experts; ``default`` for the others."""
+
+    def graph_limit(self, architecture: str) -> int | None:
+        """Rows up to which steps of an architecture replay a captured graph."""
+        return self.graph_rows_of.get(architecture, self.graph_rows)
 
     def expert_kernel(self, weight_format: str | None) -> ExpertKernel:
         """Kernel for routed experts stored in a format."""
