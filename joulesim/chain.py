@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim.formulas import attention, batching, kv_cache, lengths, memory, parallelism, power, roofline
+from joulesim.formulas import attention, batching, calls, kv_cache, lengths, memory, parallelism, power, roofline
 from joulesim.formulas import weights as weight_traffic
 from joulesim.inputs import Inputs, Matrices
 
@@ -212,12 +212,18 @@ def _product(x: Inputs, c, moved, flops, narrow_flops, instructions, rate, arith
     return Work(bytes=moved, flops=flops, narrow_flops=narrow_flops, instructions=instructions, busy=busy)
 
 
-def _matrix_product(x: Inputs, c, m: Matrices, share, read, rows, rate, efficiency, narrow_efficiency) -> Work:
-    """Rows times matrices of which the device holds a ``share`` and reads ``read`` times."""
+def _matrix_product(x: Inputs, c, m: Matrices, share, read, rows, rate, efficiency, narrow_efficiency,
+                    instructions=None) -> Work:
+    """
+    Rows times matrices of which the device holds a ``share`` and reads ``read`` times.
+
+    ``instructions`` on vector lanes; ``None`` for unpacking once a read.
+    """
+    unpacking = m.instructions * share * read if instructions is None else instructions
     time = rows * share * (m.seconds_per_row / efficiency + m.narrow_seconds_per_row / narrow_efficiency)
     return _product(
         x, c, m.bytes * share * read, rows * share * m.flops_per_row, rows * share * m.narrow_flops_per_row,
-        m.instructions * share * read, rate, time,
+        unpacking, rate, time,
     )
 
 
@@ -238,9 +244,7 @@ def instruction_rate(x: Inputs, c):
 
 def layers(x: Inputs, c: dict[str, Any], rows) -> Work:
     """One call through the matrices of every layer with ``rows`` tokens of a replica, launches and collectives."""
-    passes = weight_traffic.weight_passes(rows, x.rows_per_pass)
-    work = _matrix_product(x, c, x.dense, 1.0 / x.tensor, passes, rows, bandwidth(x, c), c["compute_efficiency"],
-                           c["narrow_compute_efficiency"])
+    work = _dense_product(x, c, x.dense, rows)
     if x.expert_layers:
         work = work.plus(experts(x, c, rows))
     launch = c["layer_overhead"] * x.layers + c["moe_layer_overhead"] * x.expert_layers
@@ -268,9 +272,18 @@ def experts(x: Inputs, c, rows) -> Work:
 
 def head(x: Inputs, c: dict[str, Any], rows) -> Work:
     """Output matrix for the ``rows`` whose logits are wanted."""
-    passes = weight_traffic.weight_passes(rows, x.rows_per_pass)
-    return _matrix_product(x, c, x.output, 1.0 / x.tensor, passes, rows, bandwidth(x, c), c["compute_efficiency"],
-                           c["narrow_compute_efficiency"])
+    return _dense_product(x, c, x.output, rows)
+
+
+def _dense_product(x: Inputs, c, m: Matrices, rows) -> Work:
+    """Rows times matrices that all of them need: a few rows on vector lanes, more on matrix units in whole tiles."""
+    on_lanes = rows <= x.lane_rows
+    passes = np.where(on_lanes, weight_traffic.weight_passes(rows, x.rows_per_pass), 1.0)
+    tiled = np.where(on_lanes, 0.0, calls.tiled_rows(rows, x.row_tile))
+    a_row = c["row_instructions"] * (m.flops_per_row + m.narrow_flops_per_row) / 2.0
+    issued = calls.lane_instructions(np.where(on_lanes, rows, 0.0), passes, m.instructions, a_row) / x.tensor
+    return _matrix_product(x, c, m, 1.0 / x.tensor, passes, tiled, bandwidth(x, c), c["compute_efficiency"],
+                           c["narrow_compute_efficiency"], issued)
 
 
 def sample(x: Inputs, c, sequences) -> Work:

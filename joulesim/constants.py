@@ -21,7 +21,7 @@ from joulesim.specs.runtime import RuntimeSpec
 UNITS = {
     "bandwidth_efficiency": "", "compute_efficiency": "", "narrow_compute_efficiency": "", "attention_efficiency": "",
     "attention_bandwidth_factor": "", "expert_bandwidth_factor": "", "expert_compute_efficiency": "", "issue_exponent": "",
-    "instruction_efficiency": "", "overlap_exponent": "", "expert_skew": "", "large_tile_factor": "",
+    "instruction_efficiency": "", "row_instructions": "", "overlap_exponent": "", "expert_skew": "", "large_tile_factor": "",
     "tile_latency": "second", "padding_activity": "", "layer_overhead": "second", "moe_layer_overhead": "second",
     "eager_layer_overhead": "second", "sampling_bytes": "byte", "collective_latency": "second", "link_efficiency": "",
     "host_per_step": "second", "host_per_sequence": "second", "host_exponent": "",

@@ -80,6 +80,11 @@ class Inputs(NamedTuple):
     # runtime
     continuous: bool
     rows_per_pass: Any
+    """Rows that a matrix-vector kernel serves with one pass over the weights. [token]"""
+    lane_rows: Any
+    """Rows up to which products run on vector lanes. [token]"""
+    row_tile: Any
+    """Rows of a tile of the matrix units. [token]"""
     prefill_chunk: Any
     graph_rows: float
     """Rows up to which a step replays a captured graph. [token]"""
@@ -203,6 +208,8 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         cache_instructions=cache.unpack_instructions or 0.0,
         continuous=runtime.scheduler == "continuous",
         rows_per_pass=float(runtime.sequences_per_weight_pass or math.inf),
+        lane_rows=float(runtime.lane_rows),
+        row_tile=float(runtime.row_tile),
         prefill_chunk=float(runtime.prefill_chunk),
         graph_rows=float(runtime.graph_limit(model.architecture) or math.inf),
         expert_tile=kernel.tile,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from joulesim.specs.base import Count, Spec, fraction, non_negative, positive
+from joulesim.specs.base import Count, Spec, Whole, fraction, non_negative, positive
 
 Framing = Literal["batched", "uniform"]
 
@@ -73,7 +73,11 @@ class RuntimeSpec(Spec):
     prefill_chunk: Count = 512
     """Most prompt tokens in one call (llama.cpp ``n_ubatch``, vLLM ``max_num_batched_tokens``)."""
     sequences_per_weight_pass: Count | None = None
-    """Rows served by one pass over the weights before the kernels pass over them again; ``None``: all."""
+    """Rows that a matrix-vector kernel serves with one pass over the weights; ``None``: all."""
+    lane_rows: Whole = 0
+    """Rows up to which a product runs in a matrix-vector kernel on vector lanes; 0: matrix units do all."""
+    row_tile: Count = 1
+    """Rows of a tile of the matrix units; a call pays for whole tiles. [token]"""
     kv_formats: tuple[str, ...] = ("f16",)
     """Cache formats the engine has."""
     quantised_cache_needs_flash_attention: bool = False
