@@ -93,6 +93,8 @@ def locate(kind: str, name: str | os.PathLike, base: Path | None = None) -> Path
     NotFoundError
         With the closest shipped name.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise InputError(Fault(kind, f"expected a name, a path or a mapping, got {name!r}"))
     text = os.fspath(name)
     looks_like_path = os.sep in text or text.endswith(_SUFFIXES)
     candidates = [Path(base) / text] if base else []
@@ -118,49 +120,58 @@ def _read(spec: type[Spec], kind: str, value: Any, base: Path | None, text: bool
     """Spec from a spec, a name, a path, or a mapping that may start from a ``base``."""
     if isinstance(value, spec):
         return value
-    if isinstance(value, Mapping):
-        data = dict(value)
-        parent = data.pop("base", None)
-        if parent is None:
-            data.setdefault("name", f"inline {kind}")
-            return read_spec(spec, data, kind, text)
-        start = _read(spec, kind, parent, base, text)
-        return revise(start, data, kind, text)
-    path = locate(kind, value, base)
-    where = f"{_FOLDERS[kind]}/{path.name}" if path.parent == folder(kind) else str(path)
-    data = read_yaml(path, where)
-    if isinstance(data, Mapping):
-        data = dict(data)
-        data.setdefault("name", path.stem)
-        if "base" in data:
-            start = _read(spec, kind, data.pop("base"), path.parent, text)
-            return revise(start, data, where, text)
+    where, data = _declared(kind, value, base)
+    if isinstance(data, Mapping) and isinstance(data.get("base"), spec):  # in Python: its numbers are SI already
+        start = {field: getattr(data["base"], field) for field in spec.model_fields}
+        return read_spec(spec, merge(start, {k: v for k, v in data.items() if k != "base"}), where, text=False)
     return read_spec(spec, data, where, text)
 
 
-def revise(spec: Spec, changes: Mapping[str, Any], where: str, text: bool) -> Spec:
-    """The spec with some fields replaced and checked again; fields are dotted or nested. Sources of others stay."""
-    data = {field: getattr(spec, field) for field in type(spec).model_fields}
-    nested: dict[str, Any] = {}
+def _declared(kind: str, value: Any, base: Path | None) -> tuple[str, Any]:
+    """Where a thing is declared and its plain data, with the data that it starts from merged in."""
+    if isinstance(value, Mapping):
+        where, data = kind, dict(value)
+        if "base" not in data:
+            data.setdefault("name", f"inline {kind}")
+    else:
+        path = locate(kind, value, base)
+        where = f"{_FOLDERS[kind]}/{path.name}" if path.parent == folder(kind) else str(path)
+        data, base = read_yaml(path, where), path.parent
+        if not isinstance(data, Mapping):
+            return where, data
+        data = {"name": path.stem, **data}
+    parent = data.get("base")
+    if parent is None or isinstance(parent, Spec):
+        return where, data
+    del data["base"]
+    start = _declared(kind, parent, base)[1]
+    return where, merge(start, data) if isinstance(start, Mapping) else start
+
+
+def merge(start: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Plain data with some entries replaced: mappings are merged, all else is taken over.
+
+    A reason why something is unknown goes when a value is given.
+    """
+    merged = dict(start)
     for field, value in changes.items():
-        head, _, rest = field.partition(".")
-        inner = {rest: value} if rest else value
-        if head not in data:
-            nested[head] = inner
-        elif isinstance(data[head], Spec) and isinstance(inner, Mapping):
-            nested[head] = revise(data[head], {**nested.pop(head, {}), **inner}
-                                  if isinstance(nested.get(head), Mapping) else inner, f"{where}: {head}", text)
-            data[head] = nested[head]
-        elif isinstance(data[head], dict) and isinstance(inner, Mapping):
-            nested[head] = {**data[head], **inner}
-            data[head] = nested[head]
-        else:
-            nested[head] = inner
-    merged = {field: value for field, value in data.items() if field not in nested} | nested
-    if "unknown" in merged and "unknown" not in changes:
-        given = {field.partition(".")[0] for field in changes} | set(changes)
-        merged["unknown"] = {f: why for f, why in merged["unknown"].items() if f not in given}
-    return read_spec(type(spec), merged, where, text)
+        before = merged.get(field)
+        if isinstance(before, Spec) and isinstance(value, Mapping):
+            before = {inner: getattr(before, inner) for inner in type(before).model_fields}
+        merged[field] = merge(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    if isinstance(merged.get("unknown"), Mapping) and "unknown" not in changes:
+        merged["unknown"] = {f: why for f, why in merged["unknown"].items() if not _gives(changes, f)}
+    return merged
+
+
+def _gives(changes: Any, field: str) -> bool:
+    """Whether a dotted field is among the changes."""
+    for part in field.split("."):
+        if not isinstance(changes, Mapping) or part not in changes:
+            return False
+        changes = changes[part]
+    return changes is not None
 
 
 def load_hardware(value, base: Path | None = None, text: bool = True):
@@ -240,6 +251,9 @@ def load_model(value, base: Path | None = None, text: bool = True):
 
 
 def _model_from(data: dict, where: str, from_config):
+    if "base" in data:
+        raise InputError([Fault(f"{where}.{key}", "expected no change inside a model", "give a config.json or another model")
+                          for key in data if key != "base"])
     known = {"name", "title", "config", "sources"}
     faults = [Fault(f"{where}: {key}", "no such field", did_you_mean(key, known) or "remove it")
               for key in data if key not in known]

@@ -22,7 +22,8 @@ class Fault:
 
     def __str__(self) -> str:
         line = f"{self.where}: {self.what}" if self.where else self.what
-        return (f"{line}; {self.remedy}" if self.remedy else line).replace("\n", " ")
+        mark = "." if self.remedy[:1].isupper() else ";"
+        return (f"{line}{mark} {self.remedy}" if self.remedy else line).replace("\n", " ")
 
 
 class JoulesimError(Exception):

@@ -41,7 +41,7 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         When the scenario asks for something that cannot run.
     """
     x, unknown, assumptions = inputs.gather(scenario)
-    known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_format(scenario))
+    known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     outcome = chain.run(x, uncertainty.spread_out(known))
     fits, verdict = _verdict(outcome, x, scenario)
     reasons = _reasons(unknown, known, scenario)
@@ -209,6 +209,10 @@ def _verdict(o: chain.Outcome, x: Inputs, scenario: Scenario) -> tuple[bool | No
     return False, f"does not fit: needs {sums}, {short:,.0f} MiB too much; largest batch {float(o.max_batch):.0f}"
 
 
+_QUANTITIES = ("prices.", "hardware.", "runtime.")
+"""Parts of a scenario whose numbers are text with a unit; ``hardware`` and ``runtime`` only where changed inline."""
+
+
 def _declared_without_source(scenario: Scenario) -> list[str]:
     """Numbers of the scenario that name no source, one line each."""
     lines = []
@@ -216,15 +220,15 @@ def _declared_without_source(scenario: Scenario) -> list[str]:
     def walk(value: Any, path: str):
         if isinstance(value, dict):
             for key, inner in value.items():
-                if key != "sources":
+                if key not in ("sources", "base", "name", "title"):
                     walk(inner, f"{path}.{key}" if path else str(key))
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) or path.startswith("prices."):
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) or path.startswith(_QUANTITIES):
             source = scenario.source(path)
             if source is None:
                 lines.append(f"{path}: {value} (declared, no source given)")
             elif source.kind == "assumed":
                 lines.append(f"{path}: {value} (assumed: {source.note or source.ref})")
 
-    for part in ("workload", "serving", "task", "prices"):
+    for part in ("hardware", "runtime", "workload", "serving", "task", "prices"):
         walk(scenario.document.get(part, {}), part)
     return lines

@@ -105,6 +105,13 @@ Whole = Annotated[int, _whole(0)]
 """Whole number of at least zero."""
 
 
+_EXPECTED = {
+    "model_type": "a mapping of fields", "dict_type": "a mapping", "is_instance_of": "a name, a path or a mapping",
+    "string_type": "text", "tuple_type": "a list", "bool_parsing": "true or false", "bool_type": "true or false",
+}
+"""What is expected, by pydantic's kind of error."""
+
+
 def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list[Fault]:
     """One fault a line from pydantic's list, in the project's own wording."""
     faults = []
@@ -126,6 +133,7 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
             faults.extend(item["ctx"]["error"].faults)
         else:
             message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            message = _EXPECTED.get(kind, message)
             if not message.startswith(("expected", "'")) and kind != "value_error":
                 message = f"expected {message}, got {_short(given)}"
             what, _, remedy = message.partition("; ")

@@ -56,7 +56,7 @@ def test_by_name(monkeypatch):
 
 
 def test_no_such_meter():
-    with pytest.raises(NotFoundError, match="meter nvmll: no such meter; Did you mean nvml?"):
+    with pytest.raises(NotFoundError, match="meter nvmll: no such meter. Did you mean nvml?"):
         open_meter("nvmll")
     with pytest.raises(NotFoundError, match="meter x: no such meter; there is nvml, amd, apple"):
         open_meter("x")

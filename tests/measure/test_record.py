@@ -117,7 +117,7 @@ def test_verdict_is_the_worst_reason():
 
 
 def test_unknown_reason_code():
-    with pytest.raises(ValidationError, match="got .throtled.; Did you mean throttled"):
+    with pytest.raises(ValidationError, match="got .throtled.. Did you mean throttled"):
         Reason(code="throtled")
 
 
