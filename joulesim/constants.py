@@ -9,7 +9,7 @@ have identified, for every device (``shared``), for one (``devices``) and for a 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ UNITS = {
     "static_power": "watt", "active_power": "watt", "launch_activity": "", "link_activity": "", "sampling_activity": "",
     "energy_per_byte": "joule/byte", "energy_per_link_byte": "joule/byte", "energy_per_flop": "joule/FLOP",
     "narrow_flop_energy": "", "energy_per_instruction": "joule", "voltage_share": "", "limit_margin": "",
-    "time_residual": "", "power_residual": "",
+    "history_share": "", "time_residual": "", "power_residual": "",
 }
 """Unit of each constant, in the order in which the chain meets them."""
 
@@ -40,7 +40,7 @@ _EXPERT_KERNELS = 4
 class Constant(NamedTuple):
     """A constant with the spread of its logarithm and its source."""
 
-    value: float
+    value: Any
     spread: float
     kind: str
     ref: str
@@ -115,12 +115,12 @@ def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:
     """Sustained over peak rates."""
     place = hardware.kind if hardware.kind == "cpu" else hardware.vendor
     bandwidth = _rule("bandwidth_efficiency", place)
-    if hardware.measured_memory_bandwidth and hardware.memory_bandwidth:
+    if hardware.measured_memory_bandwidth is not None and hardware.memory_bandwidth is not None:
         rule = _rule("measured_bandwidth_share")
         bandwidth = rule._replace(value=rule.value * hardware.measured_memory_bandwidth / hardware.memory_bandwidth,
                                   ref=f"measured bandwidth of the profile; {rule.ref}")
     compute = _rule("compute_efficiency", place)
-    if hardware.measured_compute_rate.fp16 and hardware.compute_rate.fp16:
+    if hardware.measured_compute_rate.fp16 is not None and hardware.compute_rate.fp16 is not None:
         rule = _rule("measured_compute_share")
         compute = rule._replace(value=rule.value * hardware.measured_compute_rate.fp16 / hardware.compute_rate.fp16,
                                 ref=f"measured matrix rate of the profile; {rule.ref}")
@@ -160,38 +160,38 @@ def _idle(hardware: HardwareSpec) -> Constant:
         source = hardware.source("idle_power.empty")
         return Constant(hardware.idle_power.empty, 0.1, "spec-only", source.ref if source else "the profile")
     rule = _rule("idle_share", "datacentre" if hardware.memory_kind.startswith("HBM") else "consumer")
-    if not hardware.power_limit:
+    if hardware.power_limit is None:
         return rule._replace(value=np.nan, needs=("power_limit",))
     return rule._replace(value=rule.value * hardware.power_limit)
 
 
 def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:
     """Static and clock-on power and energy per operation, from their shares and the datasheet."""
-    limit = hardware.power_limit or np.nan
+    limit = np.nan if hardware.power_limit is None else hardware.power_limit
     idle = _idle(hardware)
     share = found["static_share"]
     static = share._replace(value=share.value * idle.value, spread=float(np.hypot(share.spread, idle.spread)),
                             ref=share.ref if share.kind == "fitted" else idle.ref, needs=idle.needs,
                             kind=share.kind if share.kind == "fitted" else idle.kind)
     share = found["active_share"]
-    range_needs = tuple(dict.fromkeys((*idle.needs, *(() if hardware.power_limit else ("power_limit",)))))
+    range_needs = tuple(dict.fromkeys((*idle.needs, *(("power_limit",) if hardware.power_limit is None else ()))))
     active = share._replace(value=share.value * (limit - idle.value), needs=range_needs)
 
     rates, memory = hardware.compute_rate, found["energy_per_byte"]
-    half = rates.fp16 or rates.fp32
-    narrow = rates.fp8 or rates.int8
+    half = rates.fp32 if rates.fp16 is None else rates.fp16
+    narrow = rates.int8 if rates.fp8 is None else rates.fp8
     powers = {"static_power": static, "active_power": active}
     if "energy_per_flop" not in found:
-        streaming = found["memory_share_at_peak"].value * (hardware.memory_bandwidth or np.nan) * memory.value * (
-            found["bandwidth_efficiency"].value)
-        rest = max(limit - static.value - active.value - streaming, 0.2 * limit)
-        needs = (*range_needs, *memory.needs, *(() if hardware.memory_bandwidth else ("memory_bandwidth",)),
-                 *(() if half else ("compute_rate.fp16",)))
+        bandwidth = np.nan if hardware.memory_bandwidth is None else hardware.memory_bandwidth
+        streaming = found["memory_share_at_peak"].value * bandwidth * memory.value * found["bandwidth_efficiency"].value
+        rest = np.maximum(limit - static.value - active.value - streaming, 0.2 * limit)
+        needs = (*range_needs, *memory.needs, *(("memory_bandwidth",) if hardware.memory_bandwidth is None else ()),
+                 *(("compute_rate.fp16",) if half is None else ()))
         powers["energy_per_flop"] = Constant(
-            rest / ((half or np.nan) * found["compute_efficiency"].value), 0.3, "spec-only",
+            rest / ((np.nan if half is None else half) * found["compute_efficiency"].value), 0.3, "spec-only",
             "rated limit less static, clock-on and memory power, over the sustained matrix rate", tuple(dict.fromkeys(needs)),
         )
     if "narrow_flop_energy" not in found:
-        faster = half / narrow if narrow and half and narrow > half else 1.0
+        faster = 1.0 if half is None or narrow is None else np.minimum(half / narrow, 1.0)
         powers["narrow_flop_energy"] = Constant(faster, 0.2, "spec-only", "every number type at its full rate draws the same")
     return powers

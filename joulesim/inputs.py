@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,7 +157,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         return value
 
     rates = hardware.compute_rate
-    half = rates.fp16 or rates.fp32
+    half = rates.fp32 if rates.fp16 is None else rates.fp16
     compute_rate = known("compute_rate.fp16", half)
     if rates.fp16 is None and half is not None:
         assumptions.append(f"{hardware.name} has no 16-bit matrix rate: products run at its fp32 rate")
@@ -168,21 +169,17 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
     for row in scenario.weight_rows:
         groups.get(row.role, groups["dense"]).append(row)
     prompt, new, weight = _nodes(scenario)
-    longest = float(np.max(prompt + new))
-    reserved = float(scenario.serving.context or longest)
-    if reserved < longest:
-        raise InputError(Fault("serving.context", f"expected at least the longest request, {longest:.0f} tokens, "
-                               f"got {reserved:.0f}"))
-    if model.max_context and reserved > model.max_context:
-        raise InputError(Fault("workload", f"expected a context of at most {model.max_context} tokens for {model.name}, "
-                               f"got {reserved:.0f}", "shorten the prompt or the output"))
+    longest = prompt + new if weight is None else float(np.max(prompt + new))
+    reserved = longest if scenario.serving.context is None else float(scenario.serving.context)
+    if np.ndim(longest) == 0:
+        _refuse_length(scenario, longest, reserved)
     paged = runtime.scheduler == "continuous" and scenario.serving.context is None
     context = batching.running_context(prompt, new, weight) if paged else reserved
     return Inputs(
         memory_capacity=known("memory_capacity", hardware.memory_capacity),
         memory_bandwidth=known("memory_bandwidth", hardware.memory_bandwidth),
         compute_rate=compute_rate,
-        narrow_compute_rate=rates.fp8 or rates.int8 or compute_rate,
+        narrow_compute_rate=next((rate for rate in (rates.fp8, rates.int8) if rate is not None), compute_rate),
         instruction_rate=lane,
         link_bandwidth=math.nan if hardware.link_bandwidth is None else hardware.link_bandwidth,
         power_limit=_power_limit(scenario, unknown, assumptions),
@@ -237,7 +234,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         length_spread=1.0,
         running_context=None,
         context=context,
-        batch=float(scenario.serving.batch),
+        batch=scenario.serving.batch * 1.0,
         utilisation=scenario.serving.utilisation,
     ), unknown, assumptions
 
@@ -246,6 +243,13 @@ def expert_format(scenario: Scenario) -> str | None:
     """Block format in which most routed expert weights are stored; ``None`` for a dense model."""
     rows = [row for row in scenario.weight_rows if row.role == _ON_DEMAND]
     return max(rows, key=lambda row: row.weights).format if rows else None
+
+
+def expert_class(scenario: Scenario) -> str | None:
+    """Kernel class of the routed experts: their format, with ``-native`` where the device multiplies 4-bit operands."""
+    name = expert_format(scenario)
+    native = name and catalogue.FORMATS[name].number_type == "fp4" and scenario.hardware.compute_rate.fp4
+    return f"{name}-native" if native else name
 
 
 def _expert_depth(model) -> float:
@@ -265,7 +269,7 @@ def _matrices(rows, rates, half) -> Matrices:
         if not (narrow and layout.number_type in _READ_AS_STORED):
             total["instructions"] += row.weights * (layout.unpack_instructions or 0.0)
         total[f"{prefix}flops_per_row"] += 2.0 * row.weights
-        total[f"{prefix}seconds_per_row"] += 2.0 * row.weights / (rate if narrow else half or math.nan)
+        total[f"{prefix}seconds_per_row"] += 2.0 * row.weights / (rate if narrow else math.nan if half is None else half)
     return Matrices(**total)
 
 
@@ -281,15 +285,23 @@ def _cache_format(scenario: Scenario, assumptions: list[str]) -> FormatSpec:
 def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
     """Every combination that cannot run, together."""
     faults = []
-    runtime, serving = scenario.runtime, scenario.serving
+    hardware, runtime, serving = scenario.hardware, scenario.runtime, scenario.serving
     later = "predicted by a later version; remove it"
     if scenario.speculation.method != "none":
         faults.append(Fault("speculation.method", "expected none: speculative decoding is not modelled yet", later))
     degrees = serving.parallelism
-    for axis in ("tensor", "expert", "pipeline", "data"):
-        if getattr(degrees, axis) != 1:
-            faults.append(Fault(f"serving.parallelism.{axis}",
-                                f"expected 1: several devices are not modelled yet, got {getattr(degrees, axis)}", later))
+    if degrees.pipeline != 1:
+        faults.append(Fault("serving.parallelism.pipeline",
+                            f"expected 1: pipelines are not modelled yet, got {degrees.pipeline}", later))
+    if degrees.expert > 1 and scenario.model.experts is None:
+        faults.append(Fault("serving.parallelism.expert", f"expected 1: {scenario.model.name} has no routed experts, "
+                            f"got {degrees.expert}"))
+    elif degrees.expert > 1 and degrees.expert != degrees.tensor * degrees.data:
+        faults.append(Fault("serving.parallelism.expert", f"expected 1 or tensor x data = {degrees.tensor * degrees.data}, "
+                            f"got {degrees.expert}"))
+    if degrees.tensor * degrees.data > 1 and hardware.link_bandwidth is None:
+        faults.append(Fault("hardware.link_bandwidth", f"is unknown ({hardware.why_unknown('link_bandwidth')})",
+                            "several devices need it; give it with --set hardware.link_bandwidth"))
     if not cache.cache:
         faults.append(Fault("kv_cache", f"expected a cache format, got {cache.name}", "`joulesim formats` lists them"))
     elif cache.name not in runtime.kv_formats:
@@ -302,6 +314,22 @@ def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
         raise InputError(faults)
 
 
+def too_long(scenario: Scenario, longest, reserved):
+    """Where a request outgrows the context reserved for it, and where that outgrows the model's."""
+    return reserved < longest, reserved > (scenario.model.max_context or math.inf)
+
+
+def _refuse_length(scenario: Scenario, longest: float, reserved: float) -> None:
+    beyond_reserved, beyond_model = too_long(scenario, longest, reserved)
+    if beyond_reserved:
+        raise InputError(Fault("serving.context", f"expected at least the longest request, {longest:.0f} tokens, "
+                               f"got {reserved:.0f}"))
+    if beyond_model:
+        model = scenario.model
+        raise InputError(Fault("workload", f"expected a context of at most {model.max_context} tokens for {model.name}, "
+                               f"got {reserved:.0f}", "shorten the prompt or the output"))
+
+
 def _power_limit(scenario: Scenario, unknown: list[Unknown], assumptions: list[str]) -> float:
     """Lowest of the rating, the mode's limit and the operator's cap; ``nan`` when a named mode has none."""
     hardware = scenario.hardware
@@ -309,14 +337,14 @@ def _power_limit(scenario: Scenario, unknown: list[Unknown], assumptions: list[s
     if scenario.power_mode:
         mode = hardware.power_modes[scenario.power_mode]
         if mode.power_limit is not None:
-            limits = [mode.power_limit, *([scenario.power_cap] if scenario.power_cap else [])]
-        elif not scenario.power_cap:
+            limits = [mode.power_limit, *([] if scenario.power_cap is None else [scenario.power_cap])]
+        elif scenario.power_cap is None:
             unknown.append(Unknown(f"hardware.power_modes.{scenario.power_mode}.power_limit",
                                    hardware.why_unknown(f"power_modes.{scenario.power_mode}.power_limit")))
             return math.nan
     elif hardware.power_modes:
         assumptions.append(f"power_mode: as rated (modes: {', '.join(hardware.power_modes)})")
-    return min(limits) if limits else math.inf
+    return reduce(np.minimum, limits, math.inf)
 
 
 def _nodes(scenario: Scenario):
@@ -327,7 +355,7 @@ def _nodes(scenario: Scenario):
     output, output_weight = _length(workload.output_tokens, "output_tokens")
     output = np.minimum(output + workload.thinking_tokens, cut)
     if prompt_weight is None and output_weight is None:
-        return prompt, float(output), None
+        return prompt, output, None
     if _one_trace(workload.prompt_tokens, workload.output_tokens):
         return prompt, output, prompt_weight
     prompt, output = np.broadcast_arrays(np.atleast_1d(prompt)[:, None], np.atleast_1d(output)[None, :])
@@ -348,4 +376,4 @@ def _length(declared, field: str):
     if isinstance(declared, Trace):
         values = np.asarray(declared.lengths)
         return values, np.full(values.size, 1.0 / values.size)
-    return float(declared), None
+    return declared * 1.0, None

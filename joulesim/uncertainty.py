@@ -32,17 +32,17 @@ def spread_out(constants: Mapping[str, Constant]) -> dict[str, Any]:
     for name, constant in constants.items():
         if name in uncertain:
             position = 1 + 2 * uncertain.index(name)
-            values = np.full(columns, constant.value)
-            values[position] *= np.exp(constant.spread)
-            values[position + 1] *= np.exp(-constant.spread)
-            stacked[name] = values
+            factors = np.ones(columns)
+            factors[position] = np.exp(constant.spread)
+            factors[position + 1] = np.exp(-constant.spread)
+            stacked[name] = constant.value * factors
         else:
             stacked[name] = constant.value
     return stacked
 
 
 def _uncertain(constants: Mapping[str, Constant]) -> list[str]:
-    return [name for name, c in constants.items() if c.spread > 0 and c.value != 0]
+    return [name for name, c in constants.items() if c.spread > 0 and np.any(c.value != 0)]
 
 
 def matters(constants: Mapping[str, Constant], *outcomes) -> frozenset[str]:
