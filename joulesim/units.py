@@ -37,7 +37,11 @@ class UnitError(ValueError):
 
 
 def _power(unit: Unit, exponent: int) -> Unit:
-    return Unit(unit.factor**exponent, tuple((d, e * exponent) for d, e in unit.dimensions if e * exponent))
+    try:
+        factor = unit.factor**exponent
+    except ArithmeticError:
+        raise UnitError(f"{unit.factor:g} to the power of {exponent} is no size of a unit") from None
+    return Unit(factor, tuple((d, e * exponent) for d, e in unit.dimensions if e * exponent))
 
 
 def _times(left: Unit, right: Unit) -> Unit:
@@ -96,13 +100,17 @@ def _expression(text: str, prefixes: dict[str, float], known: dict[str, Unit]) -
         elif term in ("(", ")"):
             raise UnitError(f"{text!r} has parentheses", "write the unit as factors, e.g. J/s/B")
         elif expect_exponent:
-            unit = _times(unit, _power(last, int(float(term)) - 1))
+            if not term.lstrip("-").isdigit():
+                raise UnitError(f"{text!r} has the exponent {term!r}", "write whole exponents")
+            unit = _times(unit, _power(last, int(term) - 1))
             expect_exponent = False
         else:
             is_number = term[0].isdigit() or term[0] == "-"
             factor = Unit(float(term), ()) if is_number else _named(term, prefixes, known)
             last = _power(factor, sign)
             unit, sign = _times(unit, last), 1
+    if expect_exponent or sign < 0:
+        raise UnitError(f"{text!r} is cut short")
     return unit
 
 
