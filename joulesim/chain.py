@@ -154,11 +154,11 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
     matrices = layers(x, c, x.prefill_chunk).times(mean(full, x))
     for rows, share in lengths.groups(rest, x.weight):
         matrices = matrices.plus(layers(x, c, rows).times(share * np.minimum(rows, 1.0)))
-    filled = matrices.plus(head(x, c, batch)).plus(look(x, c, _of_prompt(x), x.cache_instructions).times(batch))
+    filled = matrices.plus(head(x, c, batch)).plus(look(x, c, _of_prompt(x), _unpacked(x, c)).times(batch))
     prefill = _with_host(x, c, filled, mean(full + np.minimum(rest, 1.0), x) * c["host_per_step"])
 
     each = layers(x, c, batch).plus(head(x, c, batch)).plus(sample(x, c, batch)).times(mean(steps, x))
-    decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), _issued(x)).times(batch))
+    decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), _issued(x, c)).times(batch))
     decode = _with_host(x, c, decoded, mean(steps, x) * (c["host_per_step"] + c["host_per_sequence"] * batch))
     return prefill, decode, prefill.time
 
@@ -181,8 +181,8 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
         running = looked(x, x.prompt, x.prompt + x.new_tokens, 1.0).times(1.0 / tokens)
     else:
         running = looked(x, x.running_context, x.running_context + 1.0, 1.0)
-    reading = look(x, c, running, _issued(x)).times(batch)
-    asked = look(x, c, _of_prompt(x), x.cache_instructions).times(admissions * x.length_spread)
+    reading = look(x, c, running, _issued(x, c)).times(batch)
+    asked = look(x, c, _of_prompt(x), _unpacked(x, c)).times(admissions * x.length_spread)
 
     def step(extra_rows, admitted):
         work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(sample(x, c, batch))
@@ -301,8 +301,14 @@ def _collectives(x: Inputs, c, rows) -> Work:
     return Work(link_bytes=moved, link=time)
 
 
-def _issued(x: Inputs):
-    return x.cache_instructions + x.attention_instructions
+def _unpacked(x: Inputs, c):
+    """Lane instructions that bring one cache element to an operand. [instruction]"""
+    return x.cache_instructions + x.cache_quantised * c["cache_unpack_instructions"]
+
+
+def _issued(x: Inputs, c):
+    """Lane instructions of decode attention for one cache element and query head. [instruction]"""
+    return _unpacked(x, c) + c["attention_instructions"]
 
 
 class Looked(NamedTuple):

@@ -21,7 +21,8 @@ from joulesim.specs.runtime import RuntimeSpec
 UNITS = {
     "bandwidth_efficiency": "", "compute_efficiency": "", "narrow_compute_efficiency": "", "attention_efficiency": "",
     "attention_bandwidth_factor": "", "expert_bandwidth_factor": "", "expert_compute_efficiency": "", "issue_exponent": "",
-    "instruction_efficiency": "", "row_instructions": "", "overlap_exponent": "", "expert_skew": "", "large_tile_factor": "",
+    "instruction_efficiency": "", "row_instructions": "", "attention_instructions": "",
+    "cache_unpack_instructions": "", "overlap_exponent": "", "expert_skew": "", "large_tile_factor": "",
     "tile_latency": "second", "padding_activity": "", "layer_overhead": "second", "moe_layer_overhead": "second",
     "eager_layer_overhead": "second", "sampling_bytes": "byte", "collective_latency": "second", "link_efficiency": "",
     "host_per_step": "second", "host_per_sequence": "second", "host_exponent": "",
@@ -129,18 +130,20 @@ def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:
 
 
 def _overheads(runtime: RuntimeSpec) -> dict[str, Constant]:
-    """Launch and host times, from the runtime."""
+    """Launch and host times and the instructions of decode attention, from the runtime."""
     declared = runtime.overheads
 
     def constant(name: str, value: float) -> Constant:
-        source = runtime.source(f"overheads.{name}")
+        source = runtime.source(name)
         return Constant(value, _OVERHEAD_SPREAD, source.kind if source else "assumed", source.ref if source else runtime.name)
 
     return {
-        "layer_overhead": constant("kernel_launch", declared.kernel_launch * declared.kernels_per_layer),
-        "moe_layer_overhead": constant("kernel_launch", declared.kernel_launch * _EXPERT_KERNELS),
-        "host_per_step": constant("host_per_step", declared.host_per_step),
-        "host_per_sequence": constant("host_per_sequence", declared.host_per_sequence),
+        "layer_overhead": constant("overheads.kernel_launch", declared.kernel_launch * declared.kernels_per_layer),
+        "moe_layer_overhead": constant("overheads.kernel_launch", declared.kernel_launch * _EXPERT_KERNELS),
+        "host_per_step": constant("overheads.host_per_step", declared.host_per_step),
+        "host_per_sequence": constant("overheads.host_per_sequence", declared.host_per_sequence),
+        "attention_instructions": constant("decode_attention_instructions", runtime.decode_attention_instructions),
+        "cache_unpack_instructions": constant("cache_unpack_instructions", runtime.cache_unpack_instructions),
         "host_exponent": _rule("host_exponent", "overlapped" if declared.host_overlaps_device else "in turns"),
     }
 

@@ -77,7 +77,9 @@ class Inputs(NamedTuple):
     cache_bytes: Any
     """Stored size of one cache element. [B]"""
     cache_instructions: Any
-    """Lane instructions to unpack one cache element. [instruction]"""
+    """Lane instructions to take one cache element out of its block. [instruction]"""
+    cache_quantised: float
+    """1 where cache blocks have scales, else 0."""
     # runtime
     continuous: bool
     rows_per_pass: Any
@@ -96,8 +98,6 @@ class Inputs(NamedTuple):
     tensor: Any
     expert: Any
     data: Any
-    attention_instructions: float
-    """Lane instructions per cache element and query head at decode. [instruction]"""
     memory_share: Any
     context_reserve: Any
     workspace: Any
@@ -203,6 +203,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         expert_depth=_expert_depth(model),
         cache_bytes=cache.bytes_per_weight,
         cache_instructions=cache.unpack_instructions or 0.0,
+        cache_quantised=float((cache.block_weights or 1) > 1),
         continuous=runtime.scheduler == "continuous",
         rows_per_pass=float(runtime.sequences_per_weight_pass or math.inf),
         lane_rows=float(runtime.lane_rows),
@@ -215,7 +216,6 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         tensor=float(degrees.tensor),
         expert=float(degrees.expert),
         data=float(degrees.data),
-        attention_instructions=runtime.decode_attention_instructions,
         memory_share=rules.utilisation,
         context_reserve=rules.context_reserve,
         workspace=rules.workspace,

@@ -83,6 +83,8 @@ class RuntimeSpec(Spec):
     quantised_cache_needs_flash_attention: bool = False
     decode_attention_instructions: non_negative("") = 0.0
     """Lane instructions per cache element and query head at decode; 0 where matrix units do it."""
+    cache_unpack_instructions: non_negative("") = 0.0
+    """Lane instructions that convert and scale one element of a quantised cache, again for every query head."""
     weight_formats: tuple[str, ...] = ()
     """Families of weight formats it reads; empty: any."""
     activation_framing: Literal["per-tensor", "per-row", "none"] = "none"
