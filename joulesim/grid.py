@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from joulesim import catalogue, units
 from joulesim.errors import Fault, InputError, did_you_mean
@@ -77,39 +77,48 @@ def bill(scenario: Scenario, estimates: dict[str, Estimate], right: Accuracy) ->
     country = find(prices.country) if prices.country else None
     energy, held = estimates["energy_per_answer"].value, estimates["device_time_per_answer"].value
     notes = [f"covers the {scenario.boundary} boundary" + (f", PUE {prices.pue:g}" if prices.pue else ", no PUE given")]
-
-    electricity = prices.electricity
-    if electricity is None and country and country.price is not None:
-        electricity = country.price
+    if prices.electricity is None and country and country.price is not None:
         notes.append(f"electricity: {country.price_note}")
-    intensity = prices.carbon
-    if intensity is None and country and country.carbon is not None:
-        intensity = country.carbon
+    if prices.carbon is None and country and country.carbon is not None:
         notes.append(f"carbon: {country.carbon_note}")
-
-    parts = []
-    if electricity and energy is not None:
-        parts.append((carbon.operational(energy, electricity[0], prices.pue or 1.0), electricity[1]))
-        notes.append("cost includes electricity")
-    if prices.hardware and prices.lifetime and held is not None:
-        parts.append((carbon.embodied(prices.hardware[0], held, prices.lifetime), prices.hardware[1]))
-        notes.append("cost includes the device over its lifetime")
-    if len({currency for _, currency in parts}) > 1:
-        raise InputError(Fault("prices", f"expected one currency, got {' and '.join(c for _, c in parts)}",
-                               "give electricity and hardware in the same one"))
-    cost = sum(amount for amount, _ in parts) if parts else None
-    operational = None if intensity is None or energy is None else carbon.operational(energy, intensity, prices.pue or 1.0)
-    embodied = None
-    if prices.embodied is not None and prices.lifetime and held is not None:
-        embodied = carbon.embodied(prices.embodied, held, prices.lifetime)
+    (cost, operational, embodied), paid = amounts(scenario, energy, held)
+    notes += [f"cost includes {part}" for part in paid]
 
     def per_correct(amount):
         return amount / right.value if amount is not None and right.value else None
 
     unknown = estimates["energy_per_answer"].reason
     return Money(
-        cost, per_correct(cost), parts[0][1] if parts else None, operational, per_correct(operational), embodied,
+        cost, per_correct(cost), next(iter(paid.values()), None), operational, per_correct(operational), embodied,
         per_correct(embodied), tuple(notes),
-        unknown or (country.price_note if country and electricity is None else "no price was given"),
-        unknown or (country.carbon_note if country and intensity is None else "no grid intensity was given"),
+        unknown or (country.price_note if country and prices.electricity is None else "no price was given"),
+        unknown or (country.carbon_note if country and prices.carbon is None else "no grid intensity was given"),
     )
+
+
+def amounts(scenario: Scenario, energy, held) -> tuple[tuple[Any, Any, Any], dict[str, str]]:
+    """
+    Cost, operational and embodied emissions of an answer, each ``None`` where something it needs was not given.
+
+    ``energy`` [J/answer] and ``held`` [s/answer] are floats, arrays or ``None``. Beside them: what is in the cost,
+    with its currency.
+    """
+    prices = scenario.prices
+    country = find(prices.country) if prices.country else None
+    pue = 1.0 if prices.pue is None else prices.pue
+    electricity = country.price if prices.electricity is None and country else prices.electricity
+    intensity = country.carbon if prices.carbon is None and country else prices.carbon
+    parts, paid = [], {}
+    if electricity is not None and energy is not None:
+        parts.append(carbon.operational(energy, electricity[0], pue))
+        paid["electricity"] = electricity[1]
+    if prices.hardware is not None and prices.lifetime is not None and held is not None:
+        parts.append(carbon.embodied(prices.hardware[0], held, prices.lifetime))
+        paid["the device over its lifetime"] = prices.hardware[1]
+    if len(set(paid.values())) > 1:
+        raise InputError(Fault("prices", f"expected one currency, got {' and '.join(paid.values())}",
+                               "give electricity and hardware in the same one"))
+    operational = None if intensity is None or energy is None else carbon.operational(energy, intensity, pue)
+    known = prices.embodied is not None and prices.lifetime is not None and held is not None
+    embodied = carbon.embodied(prices.embodied, held, prices.lifetime) if known else None
+    return (sum(parts) if parts else None, operational, embodied), paid

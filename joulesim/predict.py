@@ -124,7 +124,7 @@ def accuracy(task: TaskSpec, level: float) -> Accuracy:
     """Share of answers that are correct, from counts; unknown without counts."""
     if task.correct is None:
         return Accuracy(None, None, None, "task.correct and task.attempted were not given")
-    low, high = (float(end) for end in answer.wilson(task.correct, task.attempted, uncertainty.quantile(level)))
+    low, high = answer.wilson(task.correct, task.attempted, uncertainty.quantile(level))
     value = task.correct / task.attempted
     if task.method == "pass@k" and task.counts_of == "attempt":
         value = float(answer.pass_at_k(task.attempted, task.correct, task.samples))
@@ -143,10 +143,8 @@ def _per_correct(energy: Estimate, right: Accuracy, task: TaskSpec, level: float
         return Estimate(None, bound, None, level, f"none of {task.attempted} attempts was correct: only a lower bound")
     value = answer.energy_per_correct(energy.value, right.value)
     spread = math.log(energy.high / energy.low) / 2 / uncertainty.quantile(level)
-    up = math.log(right.value / right.low) if right.low > 0 else math.inf
-    reach = uncertainty.quantile(level) * spread
-    low = value * math.exp(-math.hypot(reach, math.log(right.high / right.value)))
-    return Estimate(value, low, value * math.exp(math.hypot(reach, up)), level, "")
+    low, high = uncertainty.per_correct_interval(value, spread, *right[:3], level)
+    return Estimate(value, float(low), float(high), level, "")
 
 
 def _estimate(name: str, value, level: float, reasons: dict[str, str]) -> Estimate:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from joulesim.constants import Constant
-from joulesim.formulas import answer
 
 LEVEL = 0.8
 """Probability that an interval claims unless another is asked for."""
@@ -55,9 +54,9 @@ def matters(constants: Mapping[str, Constant], *outcomes) -> frozenset[str]:
     return frozenset(name for name in moving if not name.endswith("_residual"))
 
 
-def log_spread(outcome) -> float:
+def log_spread(outcome):
     r"""
-    Standard deviation of the logarithm of a quantity computed on :func:`spread_out` constants.
+    Standard deviation of the logarithm of a quantity computed on :func:`spread_out` constants, its last axis.
 
     Notes
     -----
@@ -73,25 +72,24 @@ def log_spread(outcome) -> float:
     if outcome.ndim == 0:
         return 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(outcome[1:])
-    slopes = (logs[0::2] - logs[1::2]) / 2
-    return float(np.sqrt(np.sum(slopes**2)))
+        logs = np.log(outcome[..., 1:])
+        slopes = (logs[..., 0::2] - logs[..., 1::2]) / 2
+    return np.sqrt(np.sum(slopes**2, axis=-1))
 
 
-def interval(value: float, spread: float, level: float) -> tuple[float, float]:
+def interval(value, spread, level: float) -> tuple[Any, Any]:
     """Log-normal interval around a value."""
     reach = np.exp(quantile(level) * spread)
     return value / reach, value * reach
 
 
-def per_correct_interval(value: float, spread: float, correct: int, attempted: int, accuracy: float, level: float,
-                         ) -> tuple[float, float]:
+def per_correct_interval(value, spread, accuracy, low, high, level: float) -> tuple[Any, Any]:
     """
-    Interval of an energy per correct answer: the energy's spread and the accuracy's Wilson interval, in quadrature
-    of their logarithms, each side by itself.
+    Interval of an energy per correct answer: the energy's spread and the accuracy's interval, in quadrature
+    of their logarithms, each side by itself. No upper end when the accuracy may be 0.
     """
-    z = quantile(level)
-    low, high = answer.wilson(correct, attempted, z)
-    down = np.hypot(z * spread, np.log(high / accuracy))
-    up = np.hypot(z * spread, np.log(accuracy / low))
-    return value * float(np.exp(-down)), value * float(np.exp(up))
+    reach = quantile(level) * spread
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down = np.hypot(reach, np.log(high / accuracy))
+        up = np.hypot(reach, np.log(accuracy / low))
+        return value * np.exp(-down), value * np.exp(up)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
@@ -71,19 +71,25 @@ def _quantity(unit: str, low: float, strict: bool, high: float):
     return BeforeValidator(read)
 
 
+class Measured(NamedTuple):
+    """Mark of a field that is a number: its canonical unit."""
+
+    unit: str
+
+
 def positive(unit: str = "") -> Any:
     """Field type: a finite quantity above zero, kept as a float in the canonical unit."""
-    return Annotated[float, _quantity(unit, 0.0, True, math.inf)]
+    return Annotated[float, _quantity(unit, 0.0, True, math.inf), Measured(unit)]
 
 
 def non_negative(unit: str = "") -> Any:
     """Field type: a finite quantity of at least zero, kept as a float in the canonical unit."""
-    return Annotated[float, _quantity(unit, 0.0, False, math.inf)]
+    return Annotated[float, _quantity(unit, 0.0, False, math.inf), Measured(unit)]
 
 
 def fraction(low: float = 0.0, strict: bool = False) -> Any:
     """Field type: a share between ``low`` and one; ``90 %`` and ``0.9`` are the same."""
-    return Annotated[float, _quantity("", low, strict, 1.0)]
+    return Annotated[float, _quantity("", low, strict, 1.0), Measured("")]
 
 
 def _whole(low: int):
@@ -144,6 +150,23 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unit_of(spec: type[BaseModel], path: str) -> str | None:
+    """Canonical unit of a dotted field; ``None`` where a field is no plain quantity."""
+    *parents, last = path.split(".")
+    for name in parents:
+        spec = _spec_in(spec.model_fields[name].annotation) if name in spec.model_fields else None
+        if spec is None:
+            return None
+    field = spec.model_fields.get(last)
+    marks = [] if field is None else [*field.metadata, *_marks(field.annotation)]
+    return next((mark.unit for mark in marks if isinstance(mark, Measured)), None)
+
+
+def _marks(annotation: Any) -> list[Any]:
+    inner = [mark for part in getattr(annotation, "__args__", ()) for mark in _marks(part)]
+    return [*getattr(annotation, "__metadata__", ()), *inner]
 
 
 def _fields_at(spec: type[BaseModel], path: list[str]) -> list[str]:
