@@ -84,7 +84,8 @@ def _rule(name: str, *keys: str) -> Constant:
     return Constant(rule["value"], rule["spread"], kind, rule["ref"])
 
 
-def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_format: str | None = None) -> dict[str, Constant]:
+def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | None = None,
+              use_fitted: bool = True) -> dict[str, Constant]:
     """
     Constants of a device under a runtime, by name.
 
@@ -94,15 +95,17 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_format: str |
     ----------
     hardware, runtime : HardwareSpec, RuntimeSpec
         What they are constants of.
-    expert_format : str, optional
-        Weight format of the routed experts, which picks the kernel class.
+    expert_class : str, optional
+        Kernel class of the routed experts: their weight format, ``-native`` where the device multiplies it.
+    use_fitted : bool
+        Whether fitted constants replace starting ones.
     """
     found = _efficiencies(hardware) | _overheads(runtime)
     found |= {name: _rule(name) for name, rules in _starting().items() if "all" in rules and name not in found}
     found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
     found |= _shares(hardware)
-    table = fitted(runtime.name)
-    parts = [table.get("shared", {}), table.get("experts", {}).get(expert_format, {}),
+    table = fitted(runtime.name) if use_fitted else {}
+    parts = [table.get("shared", {}), table.get("experts", {}).get(expert_class, {}),
              table.get("devices", {}).get(hardware.name, {})]
     for part in parts:
         for name, rule in part.items():

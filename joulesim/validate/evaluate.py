@@ -1,0 +1,131 @@
+"""Predictions of many points at once: rows that share everything discrete go through the chain as arrays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from joulesim import chain, inputs
+from joulesim.constants import Constant, constants
+from joulesim.scenario import Scenario, build
+from joulesim.validate import workloads
+from joulesim.validate.points import Point
+
+
+class Group(NamedTuple):
+    """Points that differ in numbers alone."""
+
+    rows: np.ndarray
+    """Their positions in the list of points."""
+    scenario: Scenario
+    inputs: inputs.Inputs
+    """Numbers as columns, one row a point."""
+    phase: str
+    expert_class: str | None
+    admitted: np.ndarray
+    """Prompt tokens of each point before any prefix cache. [token]"""
+    points: tuple[Point, ...]
+
+
+class Predicted(NamedTuple):
+    """What the chain says of points; rows by columns of perturbed constants."""
+
+    step_time: np.ndarray
+    """Time of an engine step, or of a prompt where the phase is prefill. [s]"""
+    throughput: np.ndarray
+    """Tokens of all devices: output tokens, or prompt tokens where the phase is prefill. [token/s]"""
+    power: np.ndarray
+    energy: np.ndarray
+    """Energy of a token. [J/token]"""
+
+
+def gather(points: Sequence[Point]) -> list[Group]:
+    """Points grouped by model, device, runtime, formats, parallelism and phase."""
+    found: dict[tuple, list[int]] = defaultdict(list)
+    for position, p in enumerate(points):
+        key = (p.hardware, p.model, p.runtime, p.weights, p.kv_cache, p.tensor, p.expert, p.data, p.phase)
+        found[key].append(position)
+    return [_group(np.array(rows), [points[row] for row in rows]) for rows in found.values()]
+
+
+def _group(rows: np.ndarray, points: list[Point]) -> Group:
+    first = points[0]
+    document = {
+        "hardware": first.hardware, "model": first.model, "runtime": first.runtime, "weights": first.weights,
+        "kv_cache": first.kv_cache, "workload": {"prompt_tokens": 1, "output_tokens": 1},
+        "serving": {"parallelism": {"tensor": first.tensor, "expert": first.expert, "data": first.data}},
+    }
+    scenario = build(document, f"{first.table}: row {first.row}")
+    x, _, _ = inputs.gather(scenario)
+
+    def column(values) -> np.ndarray:
+        return np.array([float(value) for value in values])[:, None]
+
+    prompt, output = column(p.prompt_tokens for p in points), column(p.output_tokens for p in points)
+    x = x._replace(
+        batch=column(p.batch for p in points), prompt=prompt, cached=0.0 * prompt, new_tokens=output,
+        power_limit=column(min(p.power_cap or np.inf, x.power_limit) for p in points), context=prompt + output,
+    )
+    if first.phase == "serving" and x.continuous:
+        windows = [workloads.window(p) for p in points]
+        spreads = [workloads.tasks().get(p.task, workloads.Task()).prompt_spread for p in points]
+        x = x._replace(running_context=prompt + column(age for age, _ in windows),
+                       steps_per_request=column(steps for _, steps in windows), length_spread=column(spreads))
+    return Group(rows, scenario, x, first.phase, expert_class(scenario), prompt, tuple(points))
+
+
+def expert_class(scenario: Scenario) -> str | None:
+    """Kernel class of the routed experts: their format, and whether the device multiplies it natively."""
+    return inputs.expert_class(scenario)
+
+
+def predict(group: Group, c: dict[str, Any]) -> Predicted:
+    """Time, throughput, power and energy of a group under constants, floats or arrays along columns."""
+    x = _with_prefix_cache(group, c)
+    outcome = chain.run(x, c)
+    batch, devices = x.batch, x.tensor * x.data
+    if group.phase == "prefill":
+        phases, tokens = (outcome.prefill,), batch * x.prompt
+    elif group.phase == "decode":
+        phases, tokens = (outcome.decode,), batch * np.maximum(outcome.steps, 1e-300)
+    else:
+        phases, tokens = (outcome.prefill, outcome.decode), batch * outcome.output_tokens
+    time = sum(p.time for p in phases)
+    energy = sum(sum(p.energy) for p in phases)
+    steps = tokens / batch if x.steps_per_request is None else x.steps_per_request
+    if x.continuous and x.steps_per_request is not None:  # over a finite run a request takes more steps than tokens
+        tokens = batch * x.steps_per_request
+    rows = np.broadcast_shapes(np.shape(time), np.shape(energy), np.shape(tokens))
+    shaped = [np.broadcast_to(v, rows) for v in (time / steps, tokens / time, energy / time, energy / tokens)]
+    del devices
+    return Predicted(*shaped)
+
+
+def _with_prefix_cache(group: Group, c) -> inputs.Inputs:
+    """Inputs with the prompt tokens that a prefix cache holds."""
+    x = group.inputs
+    if not (x.shares_prefix and group.phase == "serving"):
+        return x
+    recurrent = any(m.state_bytes for m in x.mixers)
+    parts = chain.memory_parts(x._replace(batch=np.array(1.0)))
+    per_token = np.maximum(chain.growing_bytes(x, 65536.0) / 65536.0, 1e-300)
+    pool = np.broadcast_to(
+        (parts["usable"] - parts["weights"] - parts["buffers"]) / per_token * x.data, group.admitted.shape)
+    history = np.atleast_1d(c["history_share"])
+    shares = np.array([
+        [workloads.new_share(p, float(room), float(h), not recurrent) for h in history]
+        for p, room in zip(group.points, pool[:, 0], strict=True)
+    ])
+    return x._replace(cached=group.admitted * (1.0 - shares))
+
+
+def known(group: Group) -> dict[str, Constant]:
+    """Shipped constants of a group."""
+    return constants(group.scenario.hardware, group.scenario.runtime, group.expert_class)
+
+
+Columns = Callable[[Group], dict[str, Any]]
+"""Constants of a group as floats or columns."""
