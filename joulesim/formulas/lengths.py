@@ -45,9 +45,10 @@ def lognormal_nodes(mean, sd, maximum):
     m = math.log(mean) - s * s / 2
     top = min((math.log(maximum) - m) / s, _FURTHEST + s) if math.isfinite(maximum) else _FURTHEST + 2 * s
     x, w = np.polynomial.legendre.leggauss(_NODES)
-    score = -_FURTHEST + (top + _FURTHEST) * (x + 1) / 2
-    weight = w * (top + _FURTHEST) / 2 * np.exp(-score**2 / 2) / math.sqrt(2 * math.pi)
-    length = np.exp(m + s * score)
+    bottom = min(-_FURTHEST, top)
+    score = bottom + (top - bottom) * (x + 1) / 2
+    weight = w * (top - bottom) / 2 * np.exp(-score**2 / 2) / math.sqrt(2 * math.pi)
+    length = np.minimum(np.exp(m + s * score), maximum)
     if math.isfinite(maximum):
         tail = 0.5 * math.erfc(top / math.sqrt(2))
         length, weight = np.append(length, maximum), np.append(weight, tail)

@@ -41,7 +41,7 @@ def largest_batch(usable, weights, buffers, shared, per_sequence):
     """
     room = usable - weights - buffers - shared
     with np.errstate(divide="ignore", invalid="ignore"):
-        fit = np.where(per_sequence > 0, np.floor(room / per_sequence), np.inf)
+        fit = np.where(per_sequence > 0, np.floor(np.divide(room, per_sequence)), np.inf)
     return np.where(room >= 0, np.maximum(fit, 0.0), 0.0)
 
 

@@ -1,0 +1,32 @@
+"""What is split over devices, and what travels."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joulesim.formulas import parallelism
+
+
+@given(devices=st.integers(1, 64), pieces=st.integers(1, 50))
+def test_a_ring_all_reduce_sends_each_piece_twice_round(devices, pieces):
+    """Reduce-scatter then all-gather: n - 1 steps each, one n-th of the tensor a step (Patarasuk and Yuan 2009)."""
+    size = float(devices * pieces)
+    sent = sum(size / devices for _ in range(devices - 1)) * 2
+    assert parallelism.all_reduce_bytes(size, devices) == pytest.approx(sent)
+
+
+@given(devices=st.integers(1, 64), heads=st.integers(1, 128))
+def test_a_device_holds_at_least_one_head(devices, heads):
+    share = parallelism.cache_share(devices, heads)
+    assert share >= 1 / devices and share >= 1 / heads
+    assert share in (1 / devices, 1 / heads)
+
+
+def test_without_heads_the_state_is_split():
+    assert parallelism.cache_share(8, 0) == 1 / 8
+
+
+@given(rate=st.floats(1e11, 1e14), bandwidth=st.floats(1e10, 1e13))
+def test_issue_factor_is_neutral_without_exponent(rate, bandwidth):
+    assert parallelism.issue_factor(rate, bandwidth, 0.0) == 1.0
+    assert parallelism.issue_factor(2 * rate, bandwidth, 1.0) == pytest.approx(2 * parallelism.issue_factor(rate, bandwidth, 1.0))
