@@ -87,9 +87,9 @@ def read_streams(parts: Parts, layers: int) -> None:
         return
     mixed = (2 + streams) * streams
     for block in ("attn", "ffn"):
-        parts.matrix(parts.layer(f"hc_{block}_fn"), "attention", mixed, streams * hidden, range(layers))
+        parts.vector(parts.layer(f"hc_{block}_fn"), mixed * streams * hidden, range(layers))
         parts.vector(parts.layer(f"hc_{block}_base"), mixed, range(layers))
         parts.vector(parts.layer(f"hc_{block}_scale"), 3, range(layers))
-    parts.matrix("hc_head_fn", "attention", streams, streams * hidden)
+    parts.vector("hc_head_fn", streams * streams * hidden)
     parts.vector("hc_head_base", streams)
     parts.vector("hc_head_scale", 1)

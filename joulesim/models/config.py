@@ -16,7 +16,7 @@ from joulesim.models.embeddings import (
     read_embeddings,
     read_layer_embeddings,
 )
-from joulesim.models.families import FAMILIES, SAME_AS, Family, family_of, refusal
+from joulesim.models.families import FAMILIES, READ_FROM_GGUF, SAME_AS, Family, family_of, refusal
 from joulesim.models.ffn import read_ffn
 from joulesim.models.fields import MOST_LAYERS, Fields, short
 from joulesim.models.layers import mixer_kinds
@@ -138,6 +138,8 @@ def _model_type(config: Mapping[str, Any], text: Mapping[str, Any], where: str) 
         why = refusal(name, any(part.get("is_encoder_decoder") is True for part in (text, config)))
         if why:
             raise InputError(Fault(f"{where}: model_type", f"{name!r} is {why}", "give a decoder-only model"))
+        if name in READ_FROM_GGUF:
+            raise InputError(Fault(f"{where}: model_type", f"the config of {name!r} is not modelled", "give its .gguf"))
     return next((name for name in given if family_of(name)), given[0] if given else "")
 
 

@@ -177,7 +177,7 @@ FAMILIES: dict[str, Family] = {
     "olmo3": Family(qk_norm="all", window_pattern=4),
     "olmoe": Family(qk_norm="all"),
     "granite": Family(),
-    "smollm3": _QWEN,
+    "smollm3": _QWEN._replace(tied=True),
     "seed_oss": Family(qkv_bias=True, bias_fields=("attention_bias",), out_bias=False),
     "exaone4": Family(qk_norm="head", window_pattern=4),
     "ernie4_5": Family(bias_fields=("use_bias",), ffn_bias_fields=("use_bias",), tied=True),
@@ -186,7 +186,7 @@ FAMILIES: dict[str, Family] = {
     "dots1": Family(qk_norm="head", router_correction=True),
     "lfm2": Family(qk_norm="head", tied=True, ffn="feed_forward", moe="feed_forward"),
     "mamba": _MAMBA,
-    "mamba2": _MAMBA,
+    "mamba2": _MAMBA._replace(tied=False),
     "jamba": Family(ffn="feed_forward", moe="feed_forward", router="router", inner_norms=True),
     "bamba": Family(mixer="mamba", ffn="feed_forward"),
     "falcon_h1": Family(mixer="both", ffn="feed_forward", state_norm="mamba_rms_norm"),
@@ -300,12 +300,13 @@ REFUSED = {
     "roberta": "an encoder: it has no decode and keeps no cache",
     "t5": "an encoder-decoder, and only decoders are read",
     "whisper": "an encoder-decoder, and only decoders are read",
-    "rwkv": "recurrent, and only its .gguf is read",
     "bart": "an encoder-decoder, and only decoders are read",
     "clip": "not a language model",
     "vit": "not a language model",
 }
 """Kinds of model that are not read, by a part of their ``model_type``."""
+READ_FROM_GGUF = ("rwkv",)
+"""Model types whose config is not read, but whose ``.gguf`` is."""
 
 
 def family_of(model_type: str) -> Family | None:

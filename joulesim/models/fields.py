@@ -7,7 +7,7 @@ from typing import Any
 
 from joulesim.errors import Fault, InputError
 
-MOST_LAYERS = 10_000
+MOST_LAYERS = 2_000
 WIDEST = 10_000_000
 """Largest width, head count or expert count taken for real."""
 REQUIRED = object()

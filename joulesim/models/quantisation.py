@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from joulesim.errors import Fault, InputError
 from joulesim.models.fields import short
-from joulesim.models.schemes import PREFIX, Scheme, read_scheme
+from joulesim.models.patterns import PREFIX
+from joulesim.models.schemes import Scheme, read_scheme
 from joulesim.specs.model import Tensor
 
 DATA_TYPES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from joulesim.errors import Fault, InputError
 from joulesim.models.fields import short
+from joulesim.models.patterns import PREFIX, Test, matching
 
 ALGORITHMS = {
     "FP8": "fp8_e4m3",
@@ -32,14 +31,7 @@ ALGORITHMS = {
 }
 """Format of an algorithm of NVIDIA modelopt."""
 QUANTISED_ROLES = ("attention", "recurrent", "dense_ffn", "shared_expert", "routed_expert")
-NAMED_MODULES = {"indexers_proj": "indexer.weights_proj"}
-"""Modules that an exclusion list calls otherwise than the checkpoint."""
-PREFIX = re.compile(
-    r"^(model\.language_model\.|language_model\.model\.|language_model\.|model\.|backbone\.|transformer\.)"
-)
 _MOST_PATTERNS = 200_000
-
-Test = Callable[[str], bool]
 
 
 class Scheme(NamedTuple):
@@ -76,7 +68,7 @@ def read_scheme(block: Mapping[str, Any], text: Mapping[str, Any], where: str) -
         *_names(block, "ignored_layers", where),
         *_names(block, "llm_int8_skip_modules", where),
     ]
-    return reader(block, text, _matches(excluded, where), where)
+    return reader(block, text, matching(excluded, where), where)
 
 
 def _names(block: Mapping[str, Any], field: str, where: str) -> list[str]:
@@ -86,48 +78,6 @@ def _names(block: Mapping[str, Any], field: str, where: str) -> list[str]:
     if not isinstance(given, list) or len(given) > _MOST_PATTERNS or not all(isinstance(name, str) for name in given):
         raise InputError(Fault(f"{where}: {field}", f"expected a list of module names, got {short(given)}"))
     return given
-
-
-def _matches(patterns: Iterable[str], where: str) -> Test:
-    """
-    Whether a module is one of the named ones, inside one, or matched by a pattern with ``*``.
-
-    A pattern ``re:…`` of compressed-tensors is taken as a pattern with ``*``; other regular expressions are refused,
-    because somebody else's expression can take forever.
-    """
-    exact, ends, globs = set(), set(), []
-    for pattern in patterns:
-        if pattern.startswith("re:"):
-            pattern = re.sub(r"\\(.)", r"\1", pattern[3:].removesuffix("$").removeprefix("^").replace(".*", "*"))
-            if re.search(r"[\[\](){}|+?\\]", pattern):
-                raise InputError(
-                    Fault(
-                        f"{where}: quantization_config",
-                        f"expected a pattern of names and .*, got {short(pattern)}",
-                    )
-                )
-        for there, here in NAMED_MODULES.items():
-            pattern = pattern.replace(there, here)
-        name = PREFIX.sub("", pattern)
-        if "*" in name:
-            globs.append(
-                fnmatch.translate(re.sub(r"\*+", "*", name)) + "|" + fnmatch.translate(re.sub(r"\*+", "*", name) + ".*")
-            )
-        else:
-            exact.add(name)
-            ends.add(name)
-    matcher = re.compile("|".join(f"(?:{glob})" for glob in globs)) if globs else None
-
-    def test(module: str) -> bool:
-        steps = module.split(".")
-        inside = any(".".join(steps[:i]) in exact for i in range(1, len(steps) + 1))
-        return (
-            inside
-            or any(".".join(steps[i:]) in ends for i in range(1, len(steps)))
-            or bool(matcher and matcher.match(module))
-        )
-
-    return test
 
 
 def _nothing(module: str) -> None:
@@ -250,7 +200,7 @@ def _compressed_tensors(block: Mapping, text: Mapping, excluded: Test, where: st
         if "Linear" in targets:
             general = format
         else:
-            special.append((_matches(targets, where), format))
+            special.append((matching(targets, where), format))
 
     def named(module: str) -> str | None:
         return next((format for matches, format in special if matches(module) and not excluded(module)), None)

@@ -17,7 +17,7 @@ _SHAPES_A_MODEL = re.compile(
 """Names of fields that usually change shapes or caches; factors (``…_multiplier``) never do."""
 HARMLESS = frozenset(
     """
-    add_cross_attention attention_chunk_size attention_head_dim attention_types attn_layer_offset
+    compression_config add_cross_attention attention_chunk_size attention_head_dim attention_types attn_layer_offset
     block_auto_adjust_ff_dim block_ff_dim chunk_size chunk_size_feed_forward compress_rates conv_use_xavier_init
     cross_attention_hidden_size expert_capacity expert_dtype expert_layer_offset experts_per_token
     full_attn_alpha_factor head_dim hybrid_override_pattern index_share_for_mtp_iteration
@@ -32,7 +32,7 @@ HARMLESS = frozenset(
     num_local_experts qk_head_dim rope_local_base_freq shared_expert_intermediate_size sliding_window
     sliding_window_size swa_rope_theta time_step_rank top_k_experts use_bidirectional_attention
     use_cross_attention use_expert_bias use_mamba_kernels use_sliding_window vocab_size_per_layer_input
-    """.split()
+    """.split()  # noqa: SIM905
 )
 """Fields that match but change neither shapes nor caches, or matter only beside another field that is read."""
 
