@@ -143,21 +143,26 @@ def _column(trace: Mapping[str, Any], where: str, base: Path | None) -> list[flo
     path = next((p for p in ((Path(base) / name if base else Path(name)), Path(name)) if p.is_file()), None)
     if path is None:
         raise InputError(Fault(f"{where}.file", f"expected a CSV file, found no {name!r}", "check the path"))
-    with path.open(newline="", encoding="utf-8") as handle:
-        rows = csv.DictReader(handle)
-        column = str(trace.get("column", ""))
-        if column not in (rows.fieldnames or ()):
-            hint = did_you_mean(column, rows.fieldnames or ()) or f"columns are {', '.join(rows.fieldnames or ())}"
-            raise InputError(Fault(f"{where}.column", f"no column {column!r} in {name}", hint))
-        lengths, faults = [], []
-        for row in rows:
-            try:
-                length = float(row[column])
-                if not 0 <= length < float("inf"):
-                    raise ValueError
-                lengths.append(length)
-            except (TypeError, ValueError):
-                faults.append(Fault(f"{name}: line {rows.line_num}", f"expected a token count, got {row[column]!r}"))
-        if faults or not lengths:
-            raise InputError(faults or Fault(name, "expected one request a row, got none"))
+    try:
+        with path.open(newline="", encoding="utf-8") as handle:
+            return _lengths(csv.DictReader(handle), str(trace.get("column", "")), name, where)
+    except (UnicodeDecodeError, csv.Error, OSError) as error:
+        raise InputError(Fault(name, f"not a CSV file ({error})")) from None
+
+
+def _lengths(rows: csv.DictReader, column: str, name: str, where: str) -> list[float]:
+    if column not in (rows.fieldnames or ()):
+        hint = did_you_mean(column, rows.fieldnames or ()) or f"columns are {', '.join(rows.fieldnames or ())}"
+        raise InputError(Fault(f"{where}.column", f"no column {column!r} in {name}", hint))
+    lengths, faults = [], []
+    for row in rows:
+        try:
+            length = float(row[column])
+            if not 0 <= length < float("inf"):
+                raise ValueError
+            lengths.append(length)
+        except (TypeError, ValueError):
+            faults.append(Fault(f"{name}: line {rows.line_num}", f"expected a token count, got {row[column]!r}"))
+    if faults or not lengths:
+        raise InputError(faults or Fault(name, "expected one request a row, got none"))
     return lengths

@@ -172,8 +172,9 @@ def _marks(annotation: Any) -> list[Any]:
 def _fields_at(spec: type[BaseModel], path: list[str]) -> list[str]:
     """Names of the fields that a spec has at a dotted path, for "did you mean"."""
     for name in path:
-        field = spec.model_fields.get(name)
-        found = _spec_in(field.annotation) if field else None
+        if name not in spec.model_fields:  # the key of a mapping
+            continue
+        found = _spec_in(spec.model_fields[name].annotation)
         if found is None:
             return []
         spec = found
