@@ -30,7 +30,11 @@ class Work(NamedTuple):
     link_bytes: Any = 0.0
     """Traffic to other devices. [B]"""
     busy: Any = 0.0
-    """Time in matrix products and attention. [s]"""
+    """Time in matrix products and attention, where the next two overlap. [s]"""
+    streaming: Any = 0.0
+    """Time that their memory traffic would take alone. [s]"""
+    issuing: Any = 0.0
+    """Time that their arithmetic and unpacking would take alone. [s]"""
     sampling: Any = 0.0
     """Time in sampling. [s]"""
     launch: Any = 0.0
@@ -128,7 +132,7 @@ def run(x: Inputs, c: dict[str, Any]) -> Outcome:
         max_batch=largest_batch(x),
         prefill=prefill,
         decode=decode,
-        first_token=first * c["time_residual"] / prefill.clock,
+        first_token=power.time_at(prefill.clock, **_slowing(c, first)),
         steps=mean(np.maximum(x.new_tokens - 1.0, 0.0), x),
         output_tokens=mean(x.new_tokens, x),
         prompt_tokens=mean(x.prompt, x),
@@ -143,7 +147,7 @@ def mean(value, x: Inputs):
 # --- how requests are run together ------------------------------------------------------------------------
 
 
-def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
+def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     """
     A batch is prefilled in chunks of its prompts packed together, then decoded step by step.
 
@@ -160,10 +164,10 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
     each = layers(x, c, batch).plus(head(x, c, batch)).plus(sample(x, c, batch)).times(mean(steps, x))
     decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), _issued(x, c)).times(batch))
     decode = _with_host(x, c, decoded, mean(steps, x) * (c["host_per_step"] + c["host_per_sequence"] * batch))
-    return prefill, decode, prefill.time
+    return prefill, decode, prefill
 
 
-def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
+def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     """
     Steps decode one token of every running sequence, and some of them carry the prompts that refill free slots.
 
@@ -194,7 +198,7 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Any]:
     mixed = step(rows / carrying, admissions / carrying)
     plain = pure.less(_with_host(x, c, asked, 0.0))
     average = pure.times(np.maximum(1.0 - carrying, 0.0)).plus(mixed.times(carrying))
-    return average.less(plain).times(steps), plain.times(steps), mixed.time
+    return average.less(plain).times(steps), plain.times(steps), mixed
 
 
 def _with_host(x: Inputs, c, work: Work, host) -> Stretch:
@@ -206,10 +210,10 @@ def _with_host(x: Inputs, c, work: Work, host) -> Stretch:
 
 def _product(x: Inputs, c, moved, flops, narrow_flops, instructions, rate, arithmetic_time) -> Work:
     """Work whose traffic, arithmetic and unpacking overlap."""
-    busy = roofline.overlapped(
-        moved / rate, arithmetic_time, instructions / instruction_rate(x, c), exponent=c["overlap_exponent"]
-    )
-    return Work(bytes=moved, flops=flops, narrow_flops=narrow_flops, instructions=instructions, busy=busy)
+    streaming, exponent = moved / rate, c["overlap_exponent"]
+    issuing = roofline.overlapped(arithmetic_time, instructions / instruction_rate(x, c), exponent=exponent)
+    return Work(bytes=moved, flops=flops, narrow_flops=narrow_flops, instructions=instructions,
+                busy=roofline.overlapped(streaming, issuing, exponent=exponent), streaming=streaming, issuing=issuing)
 
 
 def _matrix_product(x: Inputs, c, m: Matrices, share, read, rows, rate, efficiency, narrow_efficiency,
@@ -406,20 +410,36 @@ def clock_factor(x: Inputs, c, stretch: Stretch):
     """Clock that keeps the average power of a stretch within the limit, at most the mode's. [1]"""
     moved, linked, active, compute, unpack = _energies(x, c, stretch)
     time = stretch.time * c["time_residual"]
+    some = time > 0
     within = power.clock_factor(
-        x.power_limit * c["limit_margin"], c["power_residual"] * c["static_power"], moved + linked,
-        active + compute + unpack, np.where(time > 0, time, 1.0), c["voltage_share"],
+        x.power_limit * c["limit_margin"], c["power_residual"] * c["static_power"], moved + linked, compute + unpack,
+        active / np.where(some, time, 1.0), c["voltage_share"], **_slowing(c, stretch),
     )
     unpriced = np.isnan(moved + linked + active + compute + unpack + c["static_power"])  # then no limit can be checked
     return np.minimum(np.where(unpriced, 1.0, within), x.clock)
 
 
+def _slowing(c, stretch: Stretch) -> dict[str, Any]:
+    """How the time of a stretch depends on the clock, for :func:`joulesim.formulas.power.time_at`."""
+    work, p, residual = stretch.work, c["overlap_exponent"], c["time_residual"]
+    longer = np.maximum(work.streaming, work.issuing)
+    longer = np.where(longer > 0, longer, 1.0)
+    chip, memory = (work.issuing / longer) ** p, (work.streaming / longer) ** p
+    return {
+        "fixed": (stretch.time - work.busy - work.launch) * residual, "launched": work.launch * residual,
+        "overlapped": work.busy * residual, "chip_share": chip / np.where(chip + memory > 0, chip + memory, 1.0),
+        "exponent": p,
+    }
+
+
 def phase(x: Inputs, c, stretch: Stretch, clock) -> Phase:
     """Time and energy of a stretch at a clock, energy over all devices."""
     moved, linked, active, compute, unpack = _energies(x, c, stretch)
-    time = stretch.time * c["time_residual"] / clock
+    time = power.time_at(clock, **_slowing(c, stretch))
+    full = stretch.time * c["time_residual"]
+    active = active * clock * time / np.where(full > 0, full, 1.0)
     devices = x.tensor * x.data
-    cheaper = power.chip_energy_at(clock, 1.0, c["voltage_share"]) * devices
+    cheaper = power.energy_at(clock, 1.0, c["voltage_share"]) * devices
     energy = Energy(
         static=c["power_residual"] * c["static_power"] * time * devices, active=active * cheaper,
         compute=compute * cheaper, unpack=unpack * cheaper, memory=moved * devices, link=linked * devices,

@@ -81,7 +81,7 @@ def _phases(p: Prediction) -> list[Step]:
               for name, value in chain.bounds(p.inputs, _values(p), phase).items()),
             (stage, "device time", work.device_time, "second", "formulas.roofline.overlapped + launches + links"),
             (stage, "clock under the power limit", phase.clock, "", "formulas.power.clock_factor"),
-            (stage, "time", phase.time, "second", "formulas.batching.step_time / clock"),
+            (stage, "time", phase.time, "second", "formulas.power.time_at"),
             *((stage, f"{name} energy", value, "joule", formula) for (name, value), formula in
               zip(phase.energy._asdict().items(), _ENERGY, strict=True)),
         ]

@@ -2,72 +2,67 @@
 
 import numpy as np
 
+_STEPS = 12
+"""Safeguarded Newton steps on logarithms; five settle most calls."""
+_LOWEST = 1e-6
+"""Clock below which no root is looked for."""
 
-def clock_factor(limit, static_power, memory_energy, chip_energy, time, voltage_share):
+
+def time_at(clock, fixed, launched, overlapped, chip_share, exponent):
     r"""
-    Clock, as a share of the clock at which ``time`` holds, that keeps the average power within a limit.
+    Time of a call at a lowered chip clock.
 
     Parameters
     ----------
-    limit : numeric
-        Power limit at the boundary of the energies; ``inf`` for none. [W]
-    static_power : numeric
-        Power that does not depend on the clock. [W]
-    memory_energy : numeric
-        Energy of the memory traffic. [J]
-    chip_energy : numeric
-        Energy of everything on the chip at full clock: arithmetic, unpacking, clock tree. [J]
-    time : numeric
-        Time of the work at full clock. [s]
-    voltage_share : numeric
-        Share of ``chip_energy`` that falls away as the clock goes to zero, because voltage falls with it.
+    clock : numeric
+        Clock as a share of full clock.
+    fixed : numeric
+        Time that the clock does not change: host, links, sampling. [s]
+    launched : numeric
+        Time between kernels at full clock. [s]
+    overlapped : numeric
+        Time in which memory traffic and chip operations overlap, at full clock. [s]
+    chip_share : numeric
+        Share of the chip in the sum of ``exponent``-th powers of the two overlapping times; 1: only the chip counts.
+    exponent : numeric
+        How well they overlap, as in :func:`joulesim.formulas.roofline.overlapped`.
 
     Returns
     -------
     numeric
-        Clock factor, at most 1; 0 or less cannot be: not even the static power fits (``nan``).
+        Time. [s]
 
     Notes
     -----
-    Work slows as :math:`t/s`; an operation on the chip costs :math:`1 - \psi(1 - s)` of its energy, a byte from
-    memory the same. The limit binds where
+    .. math:: t(s) = t_0 + \frac{t_l}{s} + t_o\left[(1 - a) + a s^{-p}\right]^{1/p}
 
-    .. math:: P_s + \frac{s}{t}\left[E_m + (1 - \psi) E_c\right] + \frac{s^2}{t}\,\psi E_c = P_{max}
-
-    whose positive root is returned. The linear fall of energy with clock stands for :math:`V^2` over the narrow
-    range that limits use.
+    Memory keeps its own clock: a memory-bound call loses speed only once its chip operations take as long as its traffic.
 
     References
     ----------
-    .. [1] Derived from :math:`P = P_s + C V^2 f` with voltage linear in frequency; see R. Ge et al., "Effects of
-       dynamic voltage and frequency scaling on a K20 GPU," ICPP Workshops 2013. doi:10.1109/ICPP.2013.98
+    .. [1] R. Ge et al., "Effects of dynamic voltage and frequency scaling on a K20 GPU," ICPP Workshops 2013.
+       doi:10.1109/ICPP.2013.98
 
     Examples
     --------
-    >>> float(clock_factor(100.0, 20.0, 0.0, 160.0, 1.0, 0.0))
-    0.5
+    >>> float(time_at(0.5, fixed=1.0, launched=0.5, overlapped=2.0, chip_share=1.0, exponent=2.0))
+    6.0
     """
-    budget = limit - static_power
-    linear = (memory_energy + (1.0 - voltage_share) * chip_energy) / time
-    square = voltage_share * chip_energy / time
-    with np.errstate(invalid="ignore", divide="ignore"):
-        root = 2.0 * budget / (linear + np.sqrt(linear**2 + 4.0 * square * np.maximum(budget, 0.0)))
-        factor = np.where(linear + square <= budget, 1.0, root)
-    return np.where(budget > 0, np.minimum(factor, 1.0), np.nan)
+    return fixed + launched / clock + overlapped * (1.0 - chip_share + chip_share * clock**-exponent) ** (1.0 / exponent)
 
 
-def chip_energy_at(factor, chip_energy, voltage_share):
+def energy_at(clock, energy, voltage_share):
     r"""
     Energy of chip operations at a lowered clock.
 
     Parameters
     ----------
-    factor : numeric
+    clock : numeric
         Clock as a share of full clock.
-    chip_energy : numeric
+    energy : numeric
         Their energy at full clock. [J]
     voltage_share : numeric
-        Share that falls away as the clock goes to zero.
+        Share that falls away as the clock goes to zero, because voltage falls with it.
 
     Returns
     -------
@@ -76,15 +71,120 @@ def chip_energy_at(factor, chip_energy, voltage_share):
 
     Notes
     -----
-    .. math:: E_c\,(1 - \psi(1 - s))
+    .. math:: E\,(1 - \psi(1 - s))
+
+    The linear fall stands for :math:`V^2` over the range that limits use.
 
     References
     ----------
-    .. [1] As :func:`clock_factor`.
+    .. [1] As :func:`time_at`.
 
     Examples
     --------
-    >>> float(chip_energy_at(0.5, 10.0, 0.6))
+    >>> float(energy_at(0.5, 10.0, 0.6))
     7.0
     """
-    return chip_energy * (1.0 - voltage_share * (1.0 - factor))
+    return energy * (1.0 - voltage_share * (1.0 - clock))
+
+
+def power_at(clock, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share):
+    r"""
+    Average power of a call at a lowered chip clock.
+
+    Parameters
+    ----------
+    clock : numeric
+        Clock as a share of full clock.
+    static_power : numeric
+        Power that does not depend on the clock. [W]
+    memory_energy : numeric
+        Energy of the memory traffic. [J]
+    chip_energy : numeric
+        Energy of arithmetic and unpacking at full clock. [J]
+    clock_on_power : numeric
+        Power of clock tree and schedulers at full clock, averaged over the call. [W]
+    time : numeric
+        Time at this clock. [s]
+    voltage_share : numeric
+        As in :func:`energy_at`.
+
+    Returns
+    -------
+    numeric
+        Power. [W]
+
+    Notes
+    -----
+    .. math:: P(s) = P_0 + \frac{E_m + E_c v(s)}{t(s)} + s\,v(s) P_a, \qquad v(s) = 1 - \psi(1 - s)
+
+    Memory energy does not change, an operation costs less at the lower voltage, and clock-on power falls with clock and
+    voltage although nothing is done faster: this is what a limit saves on memory-bound work.
+
+    References
+    ----------
+    .. [1] As :func:`time_at`.
+
+    Examples
+    --------
+    >>> float(power_at(1.0, 20.0, 5.0, 3.0, 12.0, time=0.1, voltage_share=0.5))
+    112.0
+    """
+    v = energy_at(clock, 1.0, voltage_share)
+    return static_power + (memory_energy + chip_energy * v) / time + clock * v * clock_on_power
+
+
+def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share,
+                 fixed, launched, overlapped, chip_share, exponent):
+    r"""
+    Clock, as a share of full clock, that keeps the average power of a call within a limit.
+
+    Parameters
+    ----------
+    limit : numeric
+        Power limit at the boundary of the energies; ``inf`` for none. [W]
+    static_power, memory_energy, chip_energy, clock_on_power, voltage_share : numeric
+        As in :func:`power_at`. [W, J, J, W, 1]
+    fixed, launched, overlapped, chip_share, exponent : numeric
+        As in :func:`time_at`. [s, s, s, 1, 1]
+
+    Returns
+    -------
+    numeric
+        Clock, at most 1; ``nan`` where not even the static power fits.
+
+    Notes
+    -----
+    The root of :math:`P(s) = P_{max}`. Power rises with the clock, so bisection brackets
+    Newton's steps on :math:`\ln P(\ln s)`.
+
+    References
+    ----------
+    .. [1] W. H. Press et al., "Numerical Recipes," 3rd ed., section 9.4.
+
+    Examples
+    --------
+    >>> float(clock_factor(100.0, 20.0, 0.0, 160.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0))
+    0.5
+    """
+    def drawn(s, time):
+        return power_at(s, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
+
+    over = drawn(1.0, fixed + launched + overlapped) > limit
+    if not np.any(over):
+        return np.where(limit > static_power, 1.0, np.nan)
+    one = 1.0 + 0.0 * (limit + over)
+    low, high, s = _LOWEST * one, one, one
+    with np.errstate(all="ignore"):
+        for _ in range(_STEPS):
+            v = energy_at(s, 1.0, voltage_share)
+            mixed = 1.0 - chip_share + chip_share * s**-exponent
+            slowed = overlapped * mixed ** (1.0 / exponent)
+            time = fixed + launched / s + slowed
+            now = drawn(s, time)
+            falling = launched / s + slowed * chip_share * s**-exponent / mixed
+            rise = s * chip_energy * voltage_share / time + (memory_energy + chip_energy * v) * falling / time**2 + (
+                clock_on_power * s * (v + s * voltage_share))
+            low, high = np.where(now < limit, s, low), np.where(now > limit, s, high)
+            step = s * np.exp(np.log(limit / now) * now / rise)
+            s = np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
+    return np.where(limit > static_power, np.where(over, s, 1.0), np.nan)
