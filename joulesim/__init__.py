@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "predict": "joulesim.predict",
+    "sweep": "joulesim.sweep",
     "load_scenario": "joulesim.scenario",
     "Scenario": "joulesim.scenario",
     "load_hardware": "joulesim.catalogue",

@@ -1,0 +1,174 @@
+"""
+Sweeps: a scenario at many values of many fields, as one ``xarray.Dataset``.
+
+:func:`sweep` reads what is swept (``axes``), cuts it into pieces (``plan``) and evaluates each on arrays (``points``);
+``store`` keeps results that outgrow memory, ``cluster`` hands pieces to Dask workers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import joulesim
+from joulesim import uncertainty
+from joulesim.constants import UNITS
+from joulesim.errors import Fault, InputError
+from joulesim.scenario import Scenario, load_scenario
+from joulesim.specs.base import Spec
+from joulesim.sweep import axes as swept
+from joulesim.sweep import plan as planning
+from joulesim.sweep.axes import Axis
+from joulesim.sweep.plan import Plan
+
+
+def sweep(
+    scenario: Scenario | str,
+    over: Mapping[str, Any],
+    *,
+    variables: Sequence[str] | None = None,
+    intervals: bool = False,
+    level: float = uncertainty.LEVEL,
+    draws: int = 0,
+    uncertain: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    text: bool = False,
+):
+    """
+    A scenario at every combination of the values of some fields.
+
+    Parameters
+    ----------
+    scenario : Scenario or str
+        The deployment whose fields are swept, or its shipped name.
+    over : mapping
+        Dotted field to values: a dimension each. A name of your own to a mapping of fields to values: those change
+        together along one dimension; :func:`joulesim.sobol` and :func:`joulesim.random_design` make such mappings.
+    variables : sequence of str, optional
+        Predicted quantities to keep; all of them by default.
+    intervals : bool
+        Whether to work out the interval of every quantity too, at several times the price.
+    level : float
+        Probability that each interval claims.
+    draws : int
+        Draws of the model's constants within their spread, along a last dimension ``draw``.
+    uncertain : mapping, optional
+        Field to its values in the draws: an array, or ``(value, spread)`` of a log-normal distribution.
+    seed : int
+        Of the draws.
+    text : bool
+        Whether values come from text, where a quantity needs its unit.
+
+    Returns
+    -------
+    xarray.Dataset
+        A dimension per swept field and a variable per number of :meth:`Prediction.to_dict`, named by its path there.
+        Nothing is dropped: where a deployment is not feasible values are ``nan``, and ``reason`` says why, with its
+        legend in the attributes.
+
+    Raises
+    ------
+    InputError
+        With one line for each field that does not exist or does not take one of its values.
+    """
+    plan = prepare(scenario, over, variables=variables, intervals=intervals, level=level, draws=draws,
+                   uncertain=uncertain, seed=seed, text=text)
+    out = plan.allocate(plan.shape)
+    for group, region in plan.chunks(plan.size):
+        plan.fill(group, region, out)
+    return dataset(plan, out)
+
+
+def prepare(scenario, over, *, variables=None, intervals=False, level=uncertainty.LEVEL, draws=0, uncertain=None,
+            seed=0, text=False) -> Plan:
+    """Plan of a sweep; parameters as in :func:`sweep`."""
+    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    axes = swept.read(over, scenario, text)
+    scores = {}
+    if draws:
+        drawn, scores = _draws(scenario, draws, uncertain or {}, seed)
+        taken = {name for axis in axes for name in (*axis.numeric, *axis.discrete)} & set(drawn.numeric)
+        if taken:
+            raise InputError([Fault(name, "expected a field that is either swept or uncertain, got both") for name in taken])
+        axes.append(drawn)
+    elif uncertain:
+        raise InputError(Fault("uncertain", "expected a number of draws", "e.g. draws=1000"))
+    return planning.make(scenario, axes, variables, level if intervals else None, scores)
+
+
+def _draws(scenario: Scenario, draws: int, uncertain: Mapping[str, Any], seed: int) -> tuple[Axis, dict[str, np.ndarray]]:
+    """Dimension of draws: values of uncertain fields, and a score for each constant."""
+    random = np.random.default_rng(seed)
+    scores = {name: random.standard_normal(draws) for name in UNITS}
+    columns = {}
+    for name, values in uncertain.items():
+        if isinstance(values, tuple) and len(values) == 2:
+            value, spread = values
+            values = value * np.exp(spread * random.standard_normal(draws))
+        columns[name] = values
+    if not columns:
+        return Axis("draw", draws), scores
+    axis, = swept.read({"draw": columns}, scenario)
+    if axis.discrete or axis.size != draws:
+        raise InputError(Fault("uncertain", f"expected {draws} numbers of each field, got {axis.size}"))
+    return axis, scores
+
+
+def dataset(plan: Plan, arrays: Mapping[str, Any]):
+    """The Dataset of a sweep from its arrays, in memory or lazy."""
+    xarray = _xarray()
+    dimensions = tuple(axis.name for axis in plan.axes)
+    found = xarray.Dataset({name: (dimensions, array) for name, array in arrays.items()}, coordinates(plan), attributes(plan))
+    for name, variable in found.data_vars.items():
+        variable.attrs |= variable_attributes(plan, name)
+    return found
+
+
+def coordinates(plan: Plan) -> dict[str, Any]:
+    """Coordinate of each swept field: numbers in canonical units, names of everything else."""
+    found = {}
+    for axis in plan.axes:
+        for full, values in (axis.numeric | axis.discrete).items():
+            name = axis.name if len(axis.numeric) + len(axis.discrete) == 1 and axis.name != "draw" else full
+            attributes = {"field": full}
+            if full in axis.numeric:
+                attributes["units"] = planning.symbol(swept.unit(full))
+            elif not all(isinstance(value, (int, float)) for value in values):
+                values = np.array(["as the checkpoint stores it" if v is None else swept.id_of(v) for v in values], dtype=object)
+            found[name] = (axis.name, np.asarray(values), attributes)
+    return found
+
+
+def attributes(plan: Plan) -> dict[str, Any]:
+    """What a reader of the file needs to repeat the sweep."""
+    return {
+        "title": f"joulesim sweep of {plan.scenario.name}",
+        "scenario": json.dumps(plan.scenario.document, default=_plain, ensure_ascii=False),
+        "joulesim_version": joulesim.__version__,
+        "boundary": plan.scenario.boundary,
+    } | ({"level": plan.level} if plan.level is not None else {})
+
+
+def variable_attributes(plan: Plan, name: str) -> dict[str, Any]:
+    """Unit of a variable; the legend of ``reason``."""
+    if name == "reason":
+        return {"flag_values": list(plan.legend), "flag_meanings": " ".join(f"reason_{code}" for code in plan.legend),
+                "legend": json.dumps(plan.legend, ensure_ascii=False)}
+    prices = plan.scenario.prices
+    currency = next((amount[1] for amount in (prices.electricity, prices.hardware) if amount is not None), None)
+    return {"units": planning.unit_of(name, currency)}
+
+
+def _plain(value: Any) -> Any:
+    return value.name if isinstance(value, Spec) else str(value)
+
+
+def _xarray():
+    try:
+        import xarray
+    except ImportError:
+        raise InputError(Fault("sweep", "xarray is not installed", "pip install 'joulesim[sweep]'")) from None
+    return xarray
