@@ -16,6 +16,10 @@ from joulesim.formulas import weights as weight_traffic
 from joulesim.inputs import Inputs, Matrices
 
 
+_LATENT = ("mla", "sparse")
+"""Kinds of attention that keep one latent vector a token, which every device of a group holds whole."""
+
+
 class Work(NamedTuple):
     """What a stretch of calls does on one device, and how long its parts take at full clock."""
 
@@ -184,7 +188,7 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     if x.running_context is None:
         running = looked(x, x.prompt, x.prompt + x.new_tokens, 1.0).times(1.0 / tokens)
     else:
-        running = looked(x, x.running_context, x.running_context + 1.0, 1.0)
+        running = _caught_running(x)
     reading = look(x, c, running, _issued(x, c)).times(batch)
     asked = look(x, c, _of_prompt(x), _unpacked(x, c)).times(admissions * x.length_spread)
 
@@ -194,10 +198,11 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
         eager = c["eager_layer_overhead"] * x.layers * np.where(batch + extra_rows > x.graph_rows, 1.0, 0.0)
         return _with_host(x, c, work.plus(reading).plus(asked), host + eager)
 
-    pure = step(0.0, 0.0)
-    mixed = step(rows / carrying, admissions / carrying)
+    brief = np.maximum(1.0 - np.exp(-admissions) - carrying, 0.0)  # steps that admit short prompts alone
+    pure, mixed = step(0.0, 0.0), step(rows / carrying, admissions / carrying)
+    average = pure.times(np.maximum(1.0 - carrying - brief, 0.0)).plus(mixed.times(carrying))
+    average = average.plus(step(x.short_rows, 1.0).times(brief))
     plain = pure.less(_with_host(x, c, asked, 0.0))
-    average = pure.times(np.maximum(1.0 - carrying, 0.0)).plus(mixed.times(carrying))
     return average.less(plain).times(steps), plain.times(steps), mixed
 
 
@@ -269,9 +274,8 @@ def experts(x: Inputs, c, rows) -> Work:
     rate = rate * c["expert_bandwidth_factor"] * np.where(large, c["large_tile_factor"], 1.0)
     work = _matrix_product(x, c, x.routed, held, touched / x.experts_routed, padded, rate, c["expert_compute_efficiency"],
                            c["expert_compute_efficiency"])
-    serial = np.where(large, c["tile_latency"] * x.expert_layers * x.expert_depth, 0.0)
     counted = (chosen + c["padding_activity"] * (padded - chosen)) / padded
-    return work._replace(busy=work.busy + serial, flops=work.flops * counted, narrow_flops=work.narrow_flops * counted)
+    return work._replace(flops=work.flops * counted, narrow_flops=work.narrow_flops * counted)
 
 
 def head(x: Inputs, c: dict[str, Any], rows) -> Work:
@@ -301,7 +305,8 @@ def _collectives(x: Inputs, c, rows) -> Work:
     if np.all(group <= 1):
         return Work()
     moved = 2.0 * x.layers * parallelism.all_reduce_bytes(rows * x.hidden_size * 2.0, group)
-    time = 2.0 * x.layers * c["collective_latency"] + moved / (x.link_bandwidth * c["link_efficiency"])
+    latency = parallelism.collective_latency(c["collective_latency"], group, c["collective_exponent"])
+    time = 2.0 * x.layers * latency + moved / (x.link_bandwidth * c["link_efficiency"])
     return Work(link_bytes=moved, link=time)
 
 
@@ -349,6 +354,18 @@ def looked(x: Inputs, first, last, queries) -> Looked:
     )
 
 
+def _caught_running(x: Inputs) -> Looked:
+    """One step of a sequence caught running, of which the mean context is known."""
+    context = x.running_context
+    seen = tuple(
+        0.0 * context if m.kind in ("none", "linear", "mamba")
+        else attention.mean_within(context, np.inf if m.window is None else m.window)
+        + (context / m.compression if m.kind == "compressed" else 0.0)
+        for m in x.mixers
+    )
+    return Looked(seen, seen, context, context, 1.0, 1.0)
+
+
 def _of_prompt(x: Inputs) -> Looked:
     queries = np.maximum(np.minimum(x.prefill_chunk, x.prompt - x.cached), 1.0)
     return looked(x, x.cached, x.prompt, queries)
@@ -365,11 +382,12 @@ def look(x: Inputs, c: dict[str, Any], what: Looked, instructions) -> Work:
     rate = issue_limited_bandwidth(x, c) * c["attention_bandwidth_factor"]
     arithmetic_rate = x.compute_rate * c["attention_efficiency"]
     for m, seen, entries in zip(x.mixers, what.seen, what.read, strict=True):
-        held = parallelism.cache_share(x.tensor, m.kv_heads) if m.kind != "mla" else 1.0
+        held = parallelism.cache_share(x.tensor, m.kv_heads) if m.kind not in _LATENT else 1.0
         read = held * (entries * m.cache_elements + what.earlier_read * m.index_elements)
         written = held * what.tokens * (m.cache_elements + m.index_elements)
-        flops = (attention.flops(seen, m.query_heads, m.key_width, m.value_width)
-                 + what.earlier * m.index_flops + what.tokens * m.state_flops) / x.tensor
+        heads = np.maximum(m.query_heads / x.tensor, x.latent_heads if m.kind in _LATENT else 0.0)
+        flops = (attention.flops(seen, heads, m.key_width, m.value_width)
+                 + (what.earlier * m.index_flops + what.tokens * m.state_flops) / x.tensor)
         group = m.query_heads / m.kv_heads if m.kv_heads else 1.0
         moved = (read + written) * x.cache_bytes + 2.0 * m.state_bytes * what.token_reads / x.tensor
         work = _product(x, c, moved, flops, 0.0, read * instructions * group, rate, flops / arithmetic_rate)
@@ -395,7 +413,7 @@ def token_pairs(mixer, first, last):
 def _energies(x: Inputs, c, stretch: Stretch):
     """Memory, link, clock-on, arithmetic and unpacking energy of a device at full clock. [J]"""
     work, scale = stretch.work, c["power_residual"]
-    working = (work.busy + c["sampling_activity"] * work.sampling + c["launch_activity"] * work.launch
+    working = (work.busy + work.sampling + c["launch_activity"] * work.launch
                + c["link_activity"] * work.link) * c["time_residual"]
     return (
         scale * c["energy_per_byte"] * work.bytes,
@@ -509,7 +527,7 @@ def growing_bytes(x: Inputs, context):
         keeps_all = m.kind in ("full", "mla", "sparse")
         elements = (m.cache_elements if keeps_all or m.kind == "compressed" else 0.0) + m.index_elements
         if elements:
-            share = parallelism.cache_share(x.tensor, m.kv_heads) if m.kind != "mla" else 1.0
+            share = parallelism.cache_share(x.tensor, m.kv_heads) if m.kind not in _LATENT else 1.0
             count = kv_cache.cells(context / (m.compression if m.kind == "compressed" else 1.0), np.inf, x.kv_block)
             total = total + m.layers * share * kv_cache.resident_bytes(count, elements, x.cache_bytes)
     return total

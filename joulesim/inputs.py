@@ -72,8 +72,6 @@ class Inputs(NamedTuple):
     experts_routed: float
     experts_per_token: float
     expert_layers: float
-    expert_depth: float
-    """Steps of 32 elements along the inner dimensions of an expert's two products. [1]"""
     cache_bytes: Any
     """Stored size of one cache element. [B]"""
     cache_instructions: Any
@@ -91,6 +89,8 @@ class Inputs(NamedTuple):
     prefill_chunk: Any
     graph_rows: float
     """Rows up to which a step replays a captured graph. [token]"""
+    latent_heads: float
+    """Query heads that kernels of latent attention pad to on each device. [1]"""
     expert_tile: float | None
     """Rows of an expert kernel's tile; ``None``: 16, or 64 once it switches. [token]"""
     switches_tile: bool
@@ -119,6 +119,8 @@ class Inputs(NamedTuple):
     """Engine steps that a request runs for, where a record knows better than its output length. [1]"""
     length_spread: Any
     """Mean square over squared mean of the new prompt tokens, where only that is known; 1 for single numbers. [1]"""
+    short_rows: Any
+    """Rows of the prompts beside the long ones, where lengths spread. [token]"""
     running_context: Any
     """Mean context of a running sequence, where a record knows better than the lengths. [token]"""
     context: Any
@@ -200,7 +202,6 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         experts_routed=model.experts.routed if model.experts else 1.0,
         experts_per_token=model.experts.per_token if model.experts else 0.0,
         expert_layers=float(model.experts.layers) if model.experts else 0.0,
-        expert_depth=_expert_depth(model),
         cache_bytes=cache.bytes_per_weight,
         cache_instructions=cache.unpack_instructions or 0.0,
         cache_quantised=float((cache.block_weights or 1) > 1),
@@ -210,6 +211,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         row_tile=float(runtime.row_tile),
         prefill_chunk=float(runtime.prefill_chunk),
         graph_rows=float(runtime.graph_limit(model.architecture) or math.inf),
+        latent_heads=float(runtime.latent_attention_heads),
         expert_tile=kernel.tile,
         switches_tile=kernel.switches_tile and degrees.tensor * degrees.data > 1,
         issue_limited_experts=kernel.issue_limited,
@@ -232,6 +234,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         weight=weight,
         steps_per_request=None,
         length_spread=1.0,
+        short_rows=1.0,
         running_context=None,
         context=context,
         batch=scenario.serving.batch * 1.0,
@@ -250,11 +253,6 @@ def expert_class(scenario: Scenario) -> str | None:
     name = expert_format(scenario)
     native = name and catalogue.FORMATS[name].number_type == "fp4" and scenario.hardware.compute_rate.fp4
     return f"{name}-native" if native else name
-
-
-def _expert_depth(model) -> float:
-    depth = [t.columns for t in model.tensors if t.role == _ON_DEMAND]
-    return (max(depth) + min(depth)) / 32.0 if depth else 0.0
 
 
 def _matrices(rows, rates, half) -> Matrices:

@@ -44,6 +44,40 @@ def pairs(first, last, window):
     return inside(last) - inside(first) + np.where(beyond > 0, beyond * np.where(np.isinf(window), 0.0, window), 0.0)
 
 
+def mean_within(context, window):
+    r"""
+    Mean tokens that a sequence caught running sees through a window, when only its mean context is known.
+
+    Parameters
+    ----------
+    context : numeric
+        Mean context. [token]
+    window : numeric
+        Tokens seen at most; ``inf`` for full attention. [token]
+
+    Returns
+    -------
+    numeric
+        Tokens. [token]
+
+    Notes
+    -----
+    .. math:: E[\min(c, w)] = \bar c\,(1 - e^{-w/\bar c})
+
+    for exponentially spread contexts; serving mixes young and old sequences.
+
+    References
+    ----------
+    .. [1] Mean of a censored exponential variable.
+
+    Examples
+    --------
+    >>> float(mean_within(1000.0, np.inf))
+    1000.0
+    """
+    return -context * np.expm1(-window / context)
+
+
 def chunk_pairs(first, last, chunk):
     r"""
     Query-key pairs of the tokens at positions ``first + 1 .. last`` when a token sees only its own chunk.

@@ -107,3 +107,38 @@ def issue_factor(instruction_rate, memory_bandwidth, exponent):
     1.0
     """
     return (instruction_rate / memory_bandwidth / _REFERENCE_INSTRUCTIONS_PER_BYTE) ** exponent
+
+
+def collective_latency(hop, devices, exponent):
+    r"""
+    Time of a collective that carries nothing.
+
+    Parameters
+    ----------
+    hop : numeric
+        Latency between two devices. [s]
+    devices : numeric
+        Devices in the group.
+    exponent : numeric
+        1 for a ring, less where hops overlap.
+
+    Returns
+    -------
+    numeric
+        Latency. [s]
+
+    Notes
+    -----
+    .. math:: \ell\,(n - 1)^{g}
+
+    References
+    ----------
+    .. [1] R. Thakur, R. Rabenseifner, and W. Gropp, "Optimization of collective communication operations in MPICH,"
+       Int. J. High Perform. Comput. Appl., vol. 19, pp. 49-66, 2005. doi:10.1177/1094342005051521
+
+    Examples
+    --------
+    >>> float(collective_latency(4e-6, 2, 0.8))
+    4e-06
+    """
+    return hop * (devices - 1.0) ** exponent

@@ -95,6 +95,8 @@ class RuntimeSpec(Spec):
     """Rows up to which steps replay a captured graph; larger ones launch kernel by kernel. ``None``: no such limit."""
     graph_rows_of: dict[str, Count] = Field(default_factory=dict)
     """The same for architectures that the engine treats apart."""
+    latent_attention_heads: Whole = 0
+    """Query heads that kernels of latent attention (MLA) pad to on each device; 0: none."""
     expert_kernels: dict[str, ExpertKernel] = Field(default_factory=dict)
     """Kernels by weight format of the experts; ``default`` for the others."""
 

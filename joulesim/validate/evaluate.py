@@ -71,9 +71,10 @@ def _group(rows: np.ndarray, points: list[Point]) -> Group:
     )
     if first.phase == "serving" and x.continuous:
         windows = [workloads.window(p) for p in points]
-        spreads = [workloads.tasks().get(p.task, workloads.Task()).prompt_spread for p in points]
+        lists = [workloads.tasks().get(p.task, workloads.Task()) for p in points]
         x = x._replace(running_context=prompt + column(age for age, _ in windows),
-                       steps_per_request=column(steps for _, steps in windows), length_spread=column(spreads))
+                       steps_per_request=column(steps for _, steps in windows), length_spread=column(t.prompt_spread for t in lists),
+                       short_rows=column(t.short_prompt for t in lists))
     return Group(rows, scenario, x, first.phase, expert_class(scenario), prompt, tuple(points))
 
 
@@ -86,7 +87,7 @@ def predict(group: Group, c: dict[str, Any]) -> Predicted:
     """Time, throughput, power and energy of a group under constants, floats or arrays along columns."""
     x = _with_prefix_cache(group, c)
     outcome = chain.run(x, c)
-    batch, devices = x.batch, x.tensor * x.data
+    batch = x.batch
     if group.phase == "prefill":
         phases, tokens = (outcome.prefill,), batch * x.prompt
     elif group.phase == "decode":
@@ -100,7 +101,6 @@ def predict(group: Group, c: dict[str, Any]) -> Predicted:
         tokens = batch * x.steps_per_request
     rows = np.broadcast_shapes(np.shape(time), np.shape(energy), np.shape(tokens))
     shaped = [np.broadcast_to(v, rows) for v in (time / steps, tokens / time, energy / time, energy / tokens)]
-    del devices
     return Predicted(*shaped)
 
 

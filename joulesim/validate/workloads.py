@@ -21,6 +21,8 @@ class Task(NamedTuple):
     """Different requests in the list; ``None``: every request is new."""
     prompt_spread: float = 1.0
     """Mean square over squared mean of the prompt length."""
+    short_prompt: float = 1.0
+    """New tokens of the prompts beside the long ones. [token]"""
     output_spread: float | None = None
     """The same of the output length, where a row does not say."""
     output_maximum: float | None = None
