@@ -4,6 +4,8 @@ import numpy as np
 
 _STEPS = 12
 """Safeguarded Newton steps on logarithms; five settle most calls."""
+_SETTLED = 1e-8
+"""Relative size of a step after which the next one is below rounding."""
 _LOWEST = 1e-6
 """Clock below which no root is looked for."""
 
@@ -186,5 +188,7 @@ def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power
                 clock_on_power * s * (v + s * voltage_share))
             low, high = np.where(now < limit, s, low), np.where(now > limit, s, high)
             step = s * np.exp(np.log(limit / now) * now / rise)
-            s = np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
+            before, s = s, np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
+            if not np.any(np.abs(s - before) > _SETTLED * before):  # steps converge quadratically
+                break
     return np.where(limit > static_power, np.where(over, s, 1.0), np.nan)
