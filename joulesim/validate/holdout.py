@@ -1,0 +1,140 @@
+"""Errors on what a fit has not seen: a model family, a device, or nothing left out (which is no validation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from joulesim.uncertainty import quantile
+from joulesim.validate import fit
+from joulesim.validate.points import Point
+
+HOLDOUTS = ("model", "hardware", "none")
+QUANTITIES = ("time", "power", "energy")
+_REFINE = 12
+"""Evaluations that a fit takes from the solution with everything in."""
+
+
+class Errors(NamedTuple):
+    """Predicted over measured, as logarithms, point by point."""
+
+    points: list[Point]
+    logs: dict[str, np.ndarray]
+    """Logarithm of predicted over measured, by quantity."""
+    left_out: str
+    """What each point was left out with."""
+    counted: np.ndarray
+    """Whether the step time of a point counts (jittery classes are reported apart)."""
+
+    def percent(self, quantity: str) -> np.ndarray:
+        """Signed percentage error of a quantity over the points that count for it."""
+        logs = self.logs[quantity]
+        return 100.0 * np.expm1(logs[self.counted] if quantity == "time" else logs)
+
+    def where(self, keep: Sequence[bool]) -> Errors:
+        """The points for which ``keep`` holds."""
+        keep = np.asarray(keep, bool)
+        points = [p for p, kept in zip(self.points, keep, strict=True) if kept]
+        return Errors(points, {q: v[keep] for q, v in self.logs.items()}, self.left_out, self.counted[keep])
+
+
+def split(points: Sequence[Point], plan: fit.Plan) -> tuple[list[Point], dict[str, list[Point]]]:
+    """Points that a fit may read, and those that a rule leaves out, by rule."""
+    used, excluded = [], {}
+    for point in points:
+        rule = plan.exclusion(point)
+        if rule is None:
+            used.append(point)
+        else:
+            excluded.setdefault(rule, []).append(point)
+    return used, excluded
+
+
+def errors(result: fit.FitResult, points: Sequence[Point], left_out: str) -> Errors:
+    """Errors of a fit on points."""
+    predicted = fit.predict_points(result, points)
+    measured = np.array([[p.batch / p.output_throughput, p.power, p.energy_per_token] for p in points], float).T
+    batch = np.array([p.batch for p in points])
+    found = np.stack([batch / predicted.throughput, predicted.power, predicted.energy])
+    logs = dict(zip(QUANTITIES, np.log(found / measured), strict=True))
+    return Errors(list(points), logs, left_out, np.array([not fit.jittery(p) for p in points]))
+
+
+_KEYS: dict[str, Callable[[Point], str]] = {"model": lambda p: p.model, "hardware": lambda p: p.hardware}
+
+
+def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitResult | None = None) -> Errors:
+    """
+    Errors with every model (or device) predicted by a fit that has not seen it.
+
+    ``none`` gives the in-sample errors, which are no validation.
+    """
+    whole = whole or fit.fit(points, plan)
+    if by == "none":
+        return errors(whole, points, "none")
+    key = _KEYS[by]
+    logs = {q: np.empty(len(points)) for q in QUANTITIES}
+    keys = np.array([key(p) for p in points])
+    for value in sorted(set(keys)):
+        out = keys == value
+        start = None if by == "hardware" else whole
+        seen = [p for p, o in zip(points, out, strict=True) if not o]
+        result = fit.fit(seen, plan, start=start, evaluations=30 if start is None else _REFINE)
+        part = errors(result, [p for p, o in zip(points, out, strict=True) if o], by)
+        for quantity in QUANTITIES:
+            logs[quantity][out] = part.logs[quantity]
+    return Errors(list(points), logs, by, np.array([not fit.jittery(p) for p in points]))
+
+
+class Summary(NamedTuple):
+    """Median and 90th percentile of the absolute percentage error, signed median, and count."""
+
+    median: float
+    p90: float
+    bias: float
+    count: int
+
+
+def summary(percent: np.ndarray) -> Summary:
+    """Summary of signed percentage errors."""
+    if not len(percent):
+        return Summary(np.nan, np.nan, np.nan, 0)
+    absolute = np.abs(percent)
+    return Summary(float(np.median(absolute)), float(np.percentile(absolute, 90)), float(np.median(percent)), len(percent))
+
+
+class Scatter(NamedTuple):
+    """Spread of the logarithm that held-out errors show, for time and for energy beyond what time explains."""
+
+    time: float
+    power: float
+
+
+def scatter(found: Errors, time_share: float = 0.7) -> Scatter:
+    """
+    Spreads that make 80 % intervals cover 80 % of held-out errors.
+
+    ``time_share`` is how far energy follows time (static and clock-on energy do, energy per byte and operation do not).
+    """
+    z = quantile(0.8)
+    time = float(np.quantile(np.abs(found.logs["time"][found.counted]), 0.8)) / z
+    energy = float(np.quantile(np.abs(found.logs["energy"]), 0.8)) / z
+    return Scatter(time, float(np.sqrt(max(energy**2 - (time_share * time) ** 2, 0.02**2))))
+
+
+def coverage(found: Errors, level: float, by: Callable[[Point], str]) -> tuple[float, float]:
+    """
+    Share of held-out energies inside an interval whose width comes from the other groups alone, and its high over low.
+
+    Cross-conformal: the half-width of a group is the quantile of the absolute errors of all other groups.
+    """
+    groups = np.array([by(p) for p in found.points])
+    inside, ratios = [], []
+    logs = np.abs(found.logs["energy"])
+    for group in sorted(set(groups)):
+        width = np.quantile(logs[groups != group], level)
+        inside += list(logs[groups == group] <= width)
+        ratios += [np.exp(2 * width)] * int((groups == group).sum())
+    return float(np.mean(inside)), float(np.median(ratios))
