@@ -145,6 +145,8 @@ class Throughput(Observed):
     """Prompt and output tokens together. [token/s]"""
     requests: NonNegative | None = None
     """[request/s]"""
+    goodput: NonNegative | None = None
+    """Requests that kept the declared latency limits. [request/s]"""
     sd: NonNegative | None = None
     """Standard deviation of the repeats, in the unit of the rate. [token/s]"""
     samples: tuple[NonNegative, ...] = ()

@@ -41,6 +41,8 @@ REASONS: dict[str, tuple[Verdict, str]] = {
     "few-samples": ("suspect", "the window holds fewer than 100 samples"),
     "rails-disagree": ("suspect", "the rails do not add up to the total that was reported"),
     "throttled": ("suspect", "clocks were lowered by heat or power"),
+    "mig-whole-gpu": ("suspect", "power is that of the whole GPU, which MIG instances may share"),
+    "length-differs": ("suspect", "the output is not as long as was asked for"),
     "on-battery": ("suspect", "the machine ran on battery"),
     "background-load": ("suspect", "other processes were busy"),
     "drift": ("suspect", "the same point measured later came out differently"),

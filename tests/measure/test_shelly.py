@@ -1,5 +1,6 @@
 """A Shelly plug, played by a local HTTP server."""
 
+import contextlib
 import json
 import threading
 import time
@@ -45,10 +46,11 @@ class Plug:
                     answer = {}
                 code = answer if isinstance(answer, int) else 200
                 body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body) + plug.missing_bytes))
-                self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(ConnectionError):  # the client may have given up
+                    self.send_response(code)
+                    self.send_header("Content-Length", str(len(body) + plug.missing_bytes))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
