@@ -286,7 +286,7 @@ def head(x: Inputs, c: dict[str, Any], rows) -> Work:
 def _dense_product(x: Inputs, c, m: Matrices, rows) -> Work:
     """Rows times matrices that all of them need: a few rows on vector lanes, more on matrix units in whole tiles."""
     on_lanes = rows <= x.lane_rows
-    passes = np.where(on_lanes, weight_traffic.weight_passes(rows, x.rows_per_pass), 1.0)
+    passes = np.where(rows <= x.repeat_rows, weight_traffic.weight_passes(rows, x.rows_per_pass), 1.0)
     tiled = np.where(on_lanes, 0.0, calls.tiled_rows(rows, x.row_tile))
     a_row = c["row_instructions"] * (m.flops_per_row + m.narrow_flops_per_row) / 2.0
     issued = calls.lane_instructions(np.where(on_lanes, rows, 0.0), passes, m.instructions, a_row) / x.tensor

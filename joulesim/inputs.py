@@ -81,7 +81,9 @@ class Inputs(NamedTuple):
     # runtime
     continuous: bool
     rows_per_pass: Any
-    """Rows that a matrix-vector kernel serves with one pass over the weights. [token]"""
+    """Rows that the smallest matrix-vector kernel serves with one pass over the weights. [token]"""
+    repeat_rows: Any
+    """Rows up to which that kernel is used. [token]"""
     lane_rows: Any
     """Rows up to which products run on vector lanes. [token]"""
     row_tile: Any
@@ -207,6 +209,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         cache_quantised=float((cache.block_weights or 1) > 1),
         continuous=runtime.scheduler == "continuous",
         rows_per_pass=float(runtime.sequences_per_weight_pass or math.inf),
+        repeat_rows=float(runtime.repeat_rows),
         lane_rows=float(runtime.lane_rows),
         row_tile=float(runtime.row_tile),
         prefill_chunk=float(runtime.prefill_chunk),

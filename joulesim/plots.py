@@ -92,3 +92,33 @@ def _roofline(axes, p: Prediction) -> None:
     axes.set_ylabel("rate [TFLOP/s]")
     axes.set_title("Roofline: predicted phases under the sustained and the datasheet roof", fontsize=10)
     axes.legend(fontsize=8)
+
+
+def parity(errors):
+    """Predicted against measured energy and step time of held-out points, and their residuals over the batch."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.8))
+    devices = sorted({p.hardware for p in errors.points})
+    for device, colour in zip(devices, ("#2a9d8f", "#d1495b", "#5c6b8a", "#e9a23b"), strict=False):
+        keep = np.array([p.hardware == device for p in errors.points])
+        for panel, name, measured in (
+            (axes[0], "energy", np.array([p.energy_per_token for p in errors.points])),
+            (axes[1], "time", np.array([p.batch / p.output_throughput for p in errors.points])),
+        ):
+            panel.loglog(measured[keep], (measured * np.exp(errors.logs[name]))[keep], ".", color=colour, label=device)
+        batch = np.array([p.batch for p in errors.points])
+        axes[2].semilogx(batch[keep], 100 * np.expm1(errors.logs["energy"][keep]), ".", color=colour, label=device)
+    for panel, unit in ((axes[0], "energy per token [J]"), (axes[1], "step time [s]")):
+        ends = np.array(panel.get_xlim())
+        panel.plot(ends, ends, color="#333333", lw=1)
+        panel.fill_between(ends, ends / 1.2, ends * 1.2, color="#333333", alpha=0.1, label="within 20 %")
+        panel.set_xlabel(f"measured {unit}")
+        panel.set_ylabel(f"predicted {unit}")
+        panel.legend(fontsize=8)
+    axes[2].axhline(0, color="#333333", lw=1)
+    axes[2].set_xlabel("running sequences")
+    axes[2].set_ylabel("error of energy per token [%]")
+    figure.suptitle(f"Held out by {errors.left_out}: {len(errors.points)} points")
+    figure.tight_layout()
+    plt.close(figure)
+    return figure

@@ -16,6 +16,7 @@ COMMANDS = {
     "model": "what a config.json, a .gguf or a shipped model is made of",
     "hardware": "device profiles, or one of them",
     "formats": "weight and cache formats, or one of them",
+    "validate": "how wrong predictions are, on published tables",
     "scenarios": "shipped scenarios, models and runtimes, or one of them",
 }
 

@@ -73,7 +73,9 @@ class RuntimeSpec(Spec):
     prefill_chunk: Count = 512
     """Most prompt tokens in one call (llama.cpp ``n_ubatch``, vLLM ``max_num_batched_tokens``)."""
     sequences_per_weight_pass: Count | None = None
-    """Rows that a matrix-vector kernel serves with one pass over the weights; ``None``: all."""
+    """Rows that the smallest matrix-vector kernel serves with one pass over the weights; ``None``: all."""
+    repeat_rows: Whole = 0
+    """Rows up to which that kernel is used, passing over the weights again and again."""
     lane_rows: Whole = 0
     """Rows up to which a product runs in a matrix-vector kernel on vector lanes; 0: matrix units do all."""
     row_tile: Count = 1

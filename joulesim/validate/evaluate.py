@@ -34,7 +34,7 @@ class Predicted(NamedTuple):
     """What the chain says of points; rows by columns of perturbed constants."""
 
     step_time: np.ndarray
-    """Time of an engine step, or of a prompt where the phase is prefill. [s]"""
+    """Time between tokens in most steps, or of a prompt where the phase is prefill. [s]"""
     throughput: np.ndarray
     """Tokens of all devices: output tokens, or prompt tokens where the phase is prefill. [token/s]"""
     power: np.ndarray
@@ -100,7 +100,8 @@ def predict(group: Group, c: dict[str, Any]) -> Predicted:
     if x.continuous and x.steps_per_request is not None:  # over a finite run a request takes more steps than tokens
         tokens = batch * x.steps_per_request
     rows = np.broadcast_shapes(np.shape(time), np.shape(energy), np.shape(tokens))
-    shaped = [np.broadcast_to(v, rows) for v in (time / steps, tokens / time, energy / time, energy / tokens)]
+    between = outcome.decode.time / steps if group.phase != "prefill" else time
+    shaped = [np.broadcast_to(v, rows) for v in (between, tokens / time, energy / time, energy / tokens)]
     return Predicted(*shaped)
 
 

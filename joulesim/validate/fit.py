@@ -50,6 +50,8 @@ class Plan(NamedTuple):
 
     runtime: str
     tables: tuple[str, ...]
+    source: str
+    """What the constants rest on, in a few words."""
     noise: dict[str, float]
     parameters: tuple[Parameter, ...]
     fixed: dict[str, float]
@@ -90,7 +92,7 @@ def plan(runtime: str) -> Plan:
     declared += [parameter(name, rule, kernel) for kernel, rules in table.get("experts", {}).items()
                  for name, rule in rules.items()]
     return Plan(
-        table["runtime"], tuple(table["tables"]), table["noise"], tuple(declared),
+        table["runtime"], tuple(table["tables"]), table["source"], table["noise"], tuple(declared),
         {name: _number(name, rule["value"]) for name, rule in table.get("fixed", {}).items()},
         table.get("excluded", {}), {name: rule["time"] for name, rule in table.get("downweighted", {}).items()},
     )

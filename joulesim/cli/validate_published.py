@@ -1,0 +1,178 @@
+"""``joulesim validate published``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from joulesim.cli import output
+from joulesim.errors import Fault, InputError
+
+
+def arguments(parser) -> None:
+    """Options of the command."""
+    parser.add_argument("file", nargs="?", help="a table of your own, in the columns of the published ones: predict every row")
+    parser.add_argument("--holdout", choices=("model", "hardware", "none"), default="model",
+                        help="what is left out of the fit that predicts it (default: model)")
+    parser.add_argument("--runtime", default="vllm", help="runtime whose constants are fitted (default: vllm)")
+    parser.add_argument("--table", default=None, help="a shipped table: predict it with the shipped constants")
+    parser.add_argument("--hardware-file", action="append", default=[], metavar="NAME=PROFILE",
+                        help="profile of a device that the table names and that is not shipped")
+    parser.add_argument("--plot", metavar="FILE", help="parity and residual plots of the held-out errors")
+    parser.add_argument("--ship", action="store_true", help="refit and rewrite the shipped constants of the runtime")
+    output.arguments(parser)
+
+
+def run(options) -> int:
+    """Predict a table, or fit with something left out and print the errors."""
+    from joulesim.validate import published
+
+    if options.file:
+        rows = published.predict_file(Path(options.file), _profiles(options.hardware_file))
+        return _print_rows(rows, options.output)
+    if options.table:
+        rows = published.predict_points([p.blank() for p in published.load(options.table)])
+        measured = {p.row: p for p in published.load(options.table)}
+        return _print_rows([row._replace(point=measured[row.number]) for row in rows], options.output)
+    return _held_out(options)
+
+
+def _profiles(given: list[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, profile = text.partition("=")
+        if not equals:
+            name, profile = Path(text).stem, text
+        if not Path(profile).is_file():
+            raise InputError(Fault("--hardware-file", f"expected NAME=PROFILE with a profile file, got {text!r}"))
+        found[name] = profile
+    return found
+
+
+def _print_rows(rows, style: str) -> int:
+    from joulesim.validate import published
+
+    if style == "json":
+        print(output.to_json(published.errors(rows)))
+    elif style == "csv":
+        print(output.table([row.cells() for row in rows], published.COLUMNS, "csv"))
+    else:
+        print(output.table([_rounded(row.cells()) for row in rows], published.COLUMNS, style))
+        print("\n" + _sentence(published.errors(rows)))
+    return 0
+
+
+def _rounded(cells: tuple) -> list:
+    return [f"{cell:.4g}" if isinstance(cell, float) else cell for cell in cells]
+
+
+def _sentence(found: dict) -> str:
+    parts = [f"{found['predicted']} of {found['rows']} rows predicted"]
+    for name in ("energy", "throughput", "power"):
+        if found[name]["count"]:
+            parts.append(f"{name} off by {found[name]['median']:.1f} % in the median, {found[name]['p90']:.1f} % at the "
+                         f"90th percentile ({found[name]['count']} rows)")
+    if found["interval_coverage"] is not None:
+        parts.append(f"80 % intervals hold {found['interval_coverage']:.0%}")
+    return "; ".join(parts) + "."
+
+
+def _held_out(options) -> int:
+    from joulesim.validate import fit, published
+
+    plan = fit.plan(options.runtime)
+    if options.ship:
+        return _ship(plan)
+    report = published.report(plan, options.holdout)
+    rows = [(name, quantity, *report_row) for name, quantity, report_row in _summaries(report)]
+    if options.output == "json":
+        print(output.to_json(_plain(report, options.holdout)))
+    else:
+        headers = ("points", "quantity", "median error", "90th percentile", "bias", "count")
+        what = {"model": "each model predicted by a fit that has not seen it",
+                "hardware": "each device predicted by a fit on the other, from its datasheet",
+                "none": "in-sample: the fit has seen every point, this is no validation"}[options.holdout]
+        if options.output != "csv":
+            print(f"{', '.join(plan.tables)}: {what}\n")
+        print(output.table(rows, headers, options.output))
+        if options.output != "csv":
+            print("\n" + "\n".join(_notes(report, options.holdout)))
+    if options.plot:
+        from joulesim import plots
+
+        plots.save(plots.parity(report.errors), options.plot)
+    return 0
+
+
+def _summaries(report):
+    from joulesim.validate import holdout, published
+
+    for name, keep in published.classes(report.errors.points).items():
+        part = report.errors.where(keep)
+        for quantity in holdout.QUANTITIES:
+            yield name, quantity, _cells(holdout.summary(part.percent(quantity)))
+    for rule, part in report.excluded.items():
+        for quantity in holdout.QUANTITIES:
+            yield f"left out: {rule}", quantity, _cells(holdout.summary(part.percent(quantity)))
+
+
+def _cells(s) -> tuple:
+    return f"{s.median:.1f} %", f"{s.p90:.1f} %", f"{s.bias:+.1f} %", s.count
+
+
+def _notes(report, by: str) -> list[str]:
+    import numpy as np
+
+    from joulesim.validate import holdout
+
+    lines = []
+    if by != "none":
+        for level in (0.5, 0.8, 0.95):
+            share, ratio = holdout.coverage(report.errors, level, lambda p: p.model)
+            lines.append(f"{level:.0%} intervals of energy hold {share:.0%} of held-out points; high over low {ratio:.2f}")
+    worst = np.argsort(-np.abs(report.errors.logs["energy"]))[:5]
+    for i in worst:
+        p = report.errors.points[i]
+        lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: energy "
+                     f"{100 * np.expm1(report.errors.logs['energy'][i]):+.0f} %, time "
+                     f"{100 * np.expm1(report.errors.logs['time'][i]):+.0f} %")
+    lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]})"
+              for rule, part in report.excluded.items()]
+    return lines + [f"fit: {note}" for note in report.result.notes()]
+
+
+def _plain(report, by: str) -> dict:
+    from joulesim.validate import holdout
+
+    coverage = {} if by == "none" else {
+        str(level): dict(zip(("covered", "high_over_low"), holdout.coverage(report.errors, level, lambda p: p.model),
+                             strict=True)) for level in (0.5, 0.8, 0.95)}
+    return {
+        "tables": report.plan.tables, "holdout": by, "is_validation": by != "none",
+        "errors": [{"points": name, "quantity": quantity, "median": s[0], "p90": s[1], "bias": s[2], "count": s[3]}
+                   for name, quantity, s in _summaries(report)],
+        "coverage": coverage, "records": report.result.records_hash, "notes": report.result.notes(),
+        "constants": [{"name": p.label, "value": float(v), "stderr_of_log": float(e), "prior": p.value}
+                      for p, v, e in zip(report.plan.parameters, _exp(report.result.shared), report.result.errors(),
+                                         strict=False)],
+    }
+
+
+def _exp(logs):
+    import numpy as np
+
+    return np.exp(logs)
+
+
+def _ship(plan) -> int:
+    from joulesim import catalogue
+    from joulesim.validate import fit, holdout, published, ship
+
+    used, _ = holdout.split([p for table in plan.tables for p in published.load(table)], plan)
+    result = fit.fit(used, plan)
+    seen = holdout.leave_out(used, plan, "model", result)
+    unseen = holdout.leave_out(used, plan, "hardware", result)
+    scatters = {device: holdout.scatter(seen.where([p.hardware == device for p in used])) for device in result.devices}
+    path = catalogue.data_root() / "validation" / "constants" / f"{plan.runtime}.yaml"
+    ship.write(ship.document(result, scatters, holdout.scatter(unseen), plan.source), path)
+    print(f"{path}: {len(used)} points, records {result.records_hash}")
+    return 0

@@ -1,0 +1,173 @@
+"""Predict tables of published measurements, and say how wrong the predictions are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from joulesim import catalogue, uncertainty
+from joulesim.errors import Fault, InputError, did_you_mean
+from joulesim.validate import evaluate, fit, holdout, points, tables
+from joulesim.validate.points import Point
+
+COLUMNS = ("row", "energy_j_per_token", "energy_low", "energy_high", "itl_ms", "throughput_tok_s", "power_w",
+           "energy_j_per_correct", "reason")
+"""Columns of a prediction of a table; an empty cell is refused, with the reason."""
+
+
+class Row(NamedTuple):
+    """Prediction of one row; ``None`` where it is refused."""
+
+    number: int
+    point: Point | None
+    energy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    itl: float | None = None
+    throughput: float | None = None
+    power: float | None = None
+    energy_per_correct: float | None = None
+    reason: str = ""
+
+    def cells(self) -> tuple:
+        """The row under :data:`COLUMNS`."""
+        itl = None if self.itl is None else self.itl * 1e3
+        return (self.number, self.energy, self.low, self.high, itl, self.throughput, self.power,
+                self.energy_per_correct, self.reason)
+
+
+def predict_file(path: Path, hardware: Mapping[str, str] | None = None, level: float = 0.8) -> list[Row]:
+    """
+    Predictions of every row of a table with the shipped constants, nothing refitted, nothing measured read.
+
+    Parameters
+    ----------
+    path : Path
+        CSV in the columns of the published tables.
+    hardware : mapping, optional
+        Device names of the table to profiles that are not shipped.
+    level : float
+        Probability of the interval of the energy.
+    """
+    table = tables.read(path, hardware)
+    found = {number: Row(number, None, reason=str(fault)) for number, fault in table.faults.items()}
+    for row in predict_points([p.blank() for p in table.points], level):
+        found[row.number] = row
+    measured = {p.row: p for p in table.points}
+    return [found[number]._replace(point=measured.get(number)) for number in sorted(found)]
+
+
+def predict_points(given: Sequence[Point], level: float = 0.8) -> list[Row]:
+    """Predictions of points with the shipped constants."""
+    rows: list[Row] = []
+    usable = []
+    for point in given:
+        try:
+            evaluate.gather([point])
+            usable.append(point)
+        except InputError as error:
+            rows.append(Row(point.row, point, reason=str(error.faults[0])))
+    for group in evaluate.gather(usable):
+        predicted = evaluate.predict(group, uncertainty.spread_out(evaluate.known(group)))
+        for position, point in enumerate(group.points):
+            rows.append(_row(point, *(values[position] for values in predicted), group, level))
+    return sorted(rows, key=lambda row: row.number)
+
+
+def _row(point: Point, itl, throughput, power, energy, group, level: float) -> Row:
+    if not np.isfinite(energy[0]):
+        time = np.isfinite(throughput[0])
+        return Row(point.row, point, itl=float(itl[0]) if time else None, throughput=float(throughput[0]) if time else None,
+                   reason=_why_unknown(group))
+    low, high = uncertainty.interval(float(energy[0]), uncertainty.log_spread(energy), level)
+    correct = None
+    if point.accuracy and point.phase != "prefill":
+        correct = float(energy[0]) * point.output_tokens / point.accuracy
+    reason = "" if correct or not point.accuracy_task else "energy per correct answer: the row has no accuracy"
+    return Row(point.row, point, float(energy[0]), float(low), float(high), float(itl[0]), float(throughput[0]),
+               float(power[0]), correct, reason)
+
+
+def _why_unknown(group) -> str:
+    hardware = group.scenario.hardware
+    fields = {f for c in evaluate.known(group).values() for f in c.needs}
+    fields |= {f for f in ("memory_bandwidth", "power_limit") if getattr(hardware, f) is None}
+    return "; ".join(f"hardware.{f} is unknown ({hardware.why_unknown(f)})" for f in sorted(fields)) or "not a number"
+
+
+def errors(rows: Sequence[Row]) -> dict[str, Any]:
+    """Errors of predictions against what the table measured, where it did; logarithms split energy into its factors."""
+    found: dict[str, Any] = {"rows": len(rows), "predicted": sum(r.energy is not None for r in rows)}
+    pairs = {"energy": ("energy", "energy_per_token"), "throughput": ("throughput", "output_throughput"),
+             "power": ("power", "power"), "itl": ("itl", "itl")}
+    for name, (ours, theirs) in pairs.items():
+        both = [(getattr(r, ours), getattr(r.point, theirs)) for r in rows if r.point and getattr(r, ours) is not None]
+        percent = np.array([100.0 * (p / m - 1.0) for p, m in both if m])
+        found[name] = holdout.summary(percent)._asdict()
+    inside = [r.low <= r.point.energy_per_token <= r.high for r in rows
+              if r.point and r.energy is not None and r.point.energy_per_token]
+    found["interval_coverage"] = float(np.mean(inside)) if inside else None
+    found["interval_high_over_low"] = float(np.median([r.high / r.low for r in rows if r.energy])) if any(
+        r.energy for r in rows) else None
+    found["worst"] = [
+        {"row": r.number, "model": r.point.model, "hardware": r.point.hardware, "batch": r.point.batch,
+         "energy_error_percent": 100.0 * (r.energy / r.point.energy_per_token - 1.0),
+         "log_time": _log(r.point.output_throughput, r.throughput), "log_power": _log(r.power, r.point.power)}
+        for r in _worst(rows)
+    ]
+    found["refused"] = [{"row": r.number, "reason": r.reason} for r in rows if r.energy is None]
+    return found
+
+
+def _log(a, b) -> float | None:
+    return float(np.log(a / b)) if a and b else None
+
+
+def _worst(rows: Sequence[Row], count: int = 5) -> list[Row]:
+    known = [r for r in rows if r.point and r.energy and r.point.energy_per_token]
+    return sorted(known, key=lambda r: -abs(np.log(r.energy / r.point.energy_per_token)))[:count]
+
+
+# --- shipped tables -------------------------------------------------------------------------------------
+
+
+def shipped() -> list[str]:
+    """Names of the tables that the project carries."""
+    return sorted(p.stem for p in (catalogue.data_root() / "validation" / "published").glob("*.csv"))
+
+
+def load(table: str) -> list[Point]:
+    """Points of a shipped table."""
+    if table not in shipped():
+        raise InputError(Fault("--table", f"no table {table!r}", did_you_mean(table, shipped()) or ", ".join(shipped())))
+    return points.read(catalogue.data_root() / "validation" / "published" / f"{table}.csv")
+
+
+class Report(NamedTuple):
+    """Held-out errors of a runtime's fit."""
+
+    plan: fit.Plan
+    result: fit.FitResult
+    errors: holdout.Errors
+    excluded: dict[str, holdout.Errors]
+    """Classes that a rule leaves out, predicted by the fit on the others."""
+
+
+def report(plan: fit.Plan, by: str) -> Report:
+    """Fit the tables of a plan with each model, each device or nothing left out."""
+    used, excluded = holdout.split([p for table in plan.tables for p in load(table)], plan)
+    result = fit.fit(used, plan)
+    found = holdout.leave_out(used, plan, by, result)
+    return Report(plan, result, found, {rule: holdout.errors(result, left, "rule") for rule, left in excluded.items()})
+
+
+def classes(points_: Sequence[Point]) -> dict[str, np.ndarray]:
+    """Classes of points that are reported apart: all, by device, and by dense or mixture of experts."""
+    devices = np.array([p.hardware for p in points_])
+    experts = np.array([catalogue.load_model(p.model).experts is not None for p in points_])
+    found = {"all": np.ones(len(points_), bool)}
+    found |= {device: devices == device for device in sorted(set(devices))}
+    return found | {"dense": ~experts, "mixture of experts": experts}
