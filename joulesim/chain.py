@@ -106,6 +106,11 @@ class Phase(NamedTuple):
     clock: Any
     energy: Energy
 
+    def less(self, other: Phase) -> Phase:
+        """What is left when the other is done anyway, at the same clock."""
+        energy = Energy(*(a - b for a, b in zip(self.energy, other.energy, strict=True)))
+        return Phase(self.work.less(other.work), self.host - other.host, self.time - other.time, self.clock, energy)
+
 
 class Outcome(NamedTuple):
     """What the chain finds for a round of ``batch`` requests, before boundary and answers."""
@@ -125,9 +130,11 @@ class Outcome(NamedTuple):
 def run(x: Inputs, c: dict[str, Any]) -> Outcome:
     """Memory, time and energy of a round of ``x.batch`` requests under the constants ``c``."""
     prefill, decode, first = _continuous(x, c) if x.continuous else _static(x, c)
-    if x.continuous:  # one mixture of steps: the power limit sees their average
-        clock = clock_factor(x, c, prefill.plus(decode))
-        prefill, decode = phase(x, c, prefill, clock), phase(x, c, decode, clock)
+    if x.continuous:  # one mixture of steps: the power limit sees their average, and prefill is what it adds
+        whole = prefill.plus(decode)
+        clock = clock_factor(x, c, whole)
+        decode = phase(x, c, decode, clock)
+        prefill = phase(x, c, whole, clock).less(decode)
     else:
         prefill = phase(x, c, prefill, clock_factor(x, c, prefill))
         decode = phase(x, c, decode, clock_factor(x, c, decode))
