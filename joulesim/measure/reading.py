@@ -13,6 +13,7 @@ MeterBoundary = Literal["chip", "board", "module", "host", "wall"]
 CPU, GPU and memory together, which no boundary of a discrete device equals."""
 
 NonNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
 
 UPDATES_PER_WINDOW = 100
 """A window holds at least this many update periods: its two edges then cost about 1 % of its energy."""

@@ -7,212 +7,25 @@ import json
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
+from joulesim.measure.conditions import Campaign, Device, Idle, RowSource, Runtime, State, Window
+from joulesim.measure.outcome import Correctness, Latency, Ratios, Spread, Throughput, Tokens
 from joulesim.measure.reading import MeterBoundary, MeterInfo, NonNegative, Observed, Reading
 from joulesim.measure.validity import Reason, Validity
+
+__all__ = [
+    "Campaign", "Correctness", "Device", "Idle", "Latency", "Ratios", "Record", "RowSource", "Runtime", "Spread",
+    "State", "Throughput", "Tokens", "Window", "content_hash", "fields_of",
+]
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; a new optional field keeps it."""
 
-Count = Annotated[int, Field(ge=0)]
-
 _CLOSE_ENOUGH = 0.02
 """Energy and power times time may differ by rounding, no more."""
-
-
-class Campaign(Observed):
-    """The declared set of measurements that a point belongs to."""
-
-    name: str
-    hash: str = ""
-    """Hash of the declaration, split included."""
-    point: str = ""
-    """Name of the point in the declaration."""
-    repeat: Count = 0
-    role: Literal["fit", "test", "drift", "baseline", ""] = ""
-    """Side of the split that was fixed before the first run."""
-
-
-class Device(Observed):
-    """The hardware that took part."""
-
-    names: tuple[str, ...] = ()
-    """Names as the driver gives them, one a device."""
-    ids: tuple[str, ...] = ()
-    """Serial names (UUID, bus address), one a device."""
-    count: Count = 0
-    driver: str = ""
-    firmware: str = ""
-    memory: NonNegative | None = None
-    """Memory of one device. [B]"""
-    host: str = ""
-    """CPU model and operating system of the host."""
-
-
-class State(Observed):
-    """Clocks, caps and surroundings while measuring."""
-
-    power_mode: str = ""
-    power_source: Literal["ac", "battery", ""] = ""
-    power_limit: NonNegative | None = None
-    """Enforced cap of one device. [W]"""
-    chip_clock: NonNegative | None = None
-    """[Hz]"""
-    memory_clock: NonNegative | None = None
-    """[Hz]"""
-    temperature: float | None = None
-    """[degC]"""
-    performance_state: str = ""
-    throttle_reasons: tuple[str, ...] = ()
-    display_active: bool | None = None
-    ecc: bool | None = None
-    persistence: bool | None = None
-    background_load: NonNegative | None = None
-    """CPU use of other processes. [cores]"""
-
-
-class Runtime(Observed):
-    """The engine that ran."""
-
-    name: str
-    version: str = ""
-    build: str = ""
-    """Build number, commit and flags."""
-    backend: str = ""
-    threads: Count | None = None
-    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
-
-
-class Window(Observed):
-    """Start and stop of the point on one clock."""
-
-    start: float
-    """[s]"""
-    stop: float
-    """[s]"""
-    clock: str = "monotonic"
-    """Clock of start and stop; stamps of two clocks are never subtracted."""
-    started_at: str = ""
-    """Start on the wall clock, ISO 8601 with zone."""
-
-    @model_validator(mode="after")
-    def _forward(self):
-        if self.stop < self.start:
-            raise ValueError(f"expected a stop after the start, got {self.start:.9g} to {self.stop:.9g}")
-        return self
-
-
-class Idle(Observed):
-    """Power with nothing to do, at the boundary of the record. [W]"""
-
-    empty: NonNegative | None = None
-    """No process on the device."""
-    resident: NonNegative | None = None
-    """Weights loaded, no request running."""
-
-
-class Tokens(Observed):
-    """What went in and came out, over the whole window. [token]"""
-
-    prompt: NonNegative | None = None
-    cached: NonNegative | None = None
-    """Prompt tokens that came from a prefix cache."""
-    output: NonNegative | None = None
-    drafted: NonNegative | None = None
-    verified: NonNegative | None = None
-    accepted: NonNegative | None = None
-    requests: Count | None = None
-    """Requests completed. [request]"""
-    failed: Count | None = None
-    """Requests that failed; their energy is in, their tokens are not. [request]"""
-    counted_by: str = ""
-    """Who counted: the engine, or a tokenizer afterwards."""
-    output_recounted: NonNegative | None = None
-    """The other count of the same output."""
-
-
-class Throughput(Observed):
-    """Rates over the window; the field says what was counted."""
-
-    prompt: NonNegative | None = None
-    """Prefill rate. [token/s]"""
-    output: NonNegative | None = None
-    """Decode or serving rate, output tokens only. [token/s]"""
-    mixed: NonNegative | None = None
-    """Prompt and output tokens together. [token/s]"""
-    requests: NonNegative | None = None
-    """[request/s]"""
-    goodput: NonNegative | None = None
-    """Requests that kept the declared latency limits. [request/s]"""
-    sd: NonNegative | None = None
-    """Standard deviation of the repeats, in the unit of the rate. [token/s]"""
-    samples: tuple[NonNegative, ...] = ()
-    """The rate of each repeat. [token/s]"""
-
-
-class Spread(Observed):
-    """A latency over requests or tokens. [s]"""
-
-    mean: NonNegative | None = None
-    median: NonNegative | None = None
-    sd: NonNegative | None = None
-    percentiles: dict[str, NonNegative] = Field(default_factory=dict)
-    """By percent, e.g. ``{"99": 0.61}``."""
-    n: Count | None = None
-
-
-class Latency(Observed):
-    """Times as a client sees them."""
-
-    ttft: Spread | None = None
-    tpot: Spread | None = None
-    itl: Spread | None = None
-    e2e_latency: Spread | None = None
-
-
-class Correctness(Observed):
-    """Answers checked. Failed, empty and truncated ones are attempts and are not correct."""
-
-    correct: Count
-    attempted: Count
-    truncated: Count = 0
-    empty: Count = 0
-    failed: Count = 0
-
-    @model_validator(mode="after")
-    def _no_more_than_attempted(self):
-        if self.correct > self.attempted:
-            got = f"{self.correct} of {self.attempted}"
-            raise ValueError(f"expected at most as many correct answers as attempts, got {got}")
-        return self
-
-
-class Ratios(Observed):
-    """Energies that a source states by unit of work, when it states no energy of a whole run."""
-
-    energy_per_output_token: NonNegative | None = None
-    """[J/token]"""
-    energy_per_prompt_token: NonNegative | None = None
-    """[J/token]"""
-    energy_per_total_token: NonNegative | None = None
-    """[J/token]"""
-    energy_per_request: NonNegative | None = None
-    """[J/request]"""
-    energy_per_correct_answer: NonNegative | None = None
-    """[J/answer]"""
-
-
-class RowSource(Observed):
-    """Where an imported point stands."""
-
-    ref: str
-    """Address or citation."""
-    file: str = ""
-    line: Count | None = None
-    note: str = ""
 
 
 class Record(Observed):
@@ -330,6 +143,25 @@ class Record(Observed):
         if self.energy is None or not amount:
             return stated
         return self.energy / amount
+
+
+def fields_of(reading: Reading) -> dict[str, Any]:
+    """
+    Record fields that a meter's reading gives.
+
+    >>> Record(provenance="measured", scenario={}, **fields_of(reading))                 # doctest: +SKIP
+    """
+    return {
+        "meter": reading.meter,
+        "boundary": reading.meter.boundary,
+        "resolution": reading.resolution,
+        "window": Window(start=reading.start, stop=reading.stop, clock=reading.clock),
+        "energy": reading.energy,
+        "energy_reason": reading.energy_reason,
+        "power": reading.power,
+        "time": reading.time,
+        "validity": Validity.of(reading.reasons),
+    }
 
 
 def content_hash(data: Any) -> str:

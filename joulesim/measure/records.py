@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import warnings
@@ -202,10 +203,13 @@ class RecordFile:
 
                 os.lseek(self._fd, _LOCKED_BYTE, os.SEEK_SET)
                 msvcrt.locking(self._fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            what = "expected to be its only writer, another process has it open"
-            fault = Fault(str(self.path), what, "wait for that campaign to end, or write to another file")
-            raise RecordFileError(fault) from None
+        except OSError as error:
+            what = f"expected a file that can be locked, got {error.strerror}"
+            remedy = "write to a local disk"
+            if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                what = "expected to be its only writer, another process has it open"
+                remedy = "wait for that campaign to end, or write to another file"
+            raise RecordFileError(Fault(str(self.path), what, remedy)) from None
 
     def _set_aside(self, tail: bytes, complete: int, fault: Fault) -> None:
         """Move a torn tail to its own file, then cut it off."""

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from joulesim.measure.reading import MeterInfo, Reading
-from joulesim.measure.record import Correctness, Idle, Ratios, Record, RowSource, Tokens, Window
+from joulesim.measure.record import Correctness, Idle, Ratios, Record, RowSource, Tokens, Window, fields_of
 from joulesim.measure.validity import REASONS, Reason, Validity
 
 from .points import METER, SCENARIO, measured, unmetered
@@ -126,6 +126,17 @@ def test_reading_has_energy_or_reason():
         Reading(meter=METER, start=0.0, stop=1.0)
     reading = Reading(meter=METER, start=1.0, stop=3.0, energy=10.0)
     assert (reading.time, reading.power) == (2.0, 5.0)
+
+
+def test_record_of_a_reading():
+    reading = Reading(
+        meter=METER, start=1.0, stop=3.0, energy=10.0, resolution=0.1, reasons=(Reason(code="throttled"),)
+    )
+    record = Record(provenance="measured", scenario=SCENARIO, **fields_of(reading))
+    assert (record.energy, record.power, record.time, record.boundary) == (10.0, 5.0, 2.0, "board")
+    assert (record.window.clock, record.validity.verdict) == ("monotonic", "suspect")
+    silent = Reading(meter=METER, start=1.0, stop=3.0, energy_reason=NO_METER)
+    assert Record(provenance="measured", scenario=SCENARIO, **fields_of(silent)).energy_reason == NO_METER
 
 
 def test_shortest_window_is_100_updates_or_100_averages():

@@ -58,6 +58,17 @@ def test_second_writer_is_refused(tmp_path):
     RecordFile(path).close()
 
 
+def test_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(records_module.fcntl, "flock", refuse)
+    with pytest.raises(
+        RecordFileError, match="expected a file that can be locked, got No locks available; write to"
+    ):
+        RecordFile(tmp_path / "r.jsonl")
+
+
 def test_windows_locks_one_byte(tmp_path, monkeypatch):
     class Msvcrt:
         LK_NBLCK = 2
@@ -163,6 +174,31 @@ def test_record_of_wrong_content_is_refused_with_its_first_fault(tmp_path):
         assert len(read_records(path)) == 0
 
 
+def test_a_record_that_lacks_its_newline_only_is_complete(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with RecordFile(path) as file:
+        file.append(measured())
+    path.write_bytes(path.read_bytes()[:-1])
+    assert len(read_records(path).all_or_error()) == 1
+    with RecordFile(path) as file:
+        assert file.torn is None
+        file.append(measured())
+    assert repr(read_records(path)) == "<2 records, 0 rows not used>"
+
+
+def test_torn_line_that_cannot_be_set_aside(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b'{"half')
+    monkeypatch.setattr(
+        os, "ftruncate", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error"))
+    )
+    with pytest.raises(
+        RecordFileError, match="record not written: Input/output error; the 0 records before it"
+    ):
+        RecordFile(path)
+    assert path.read_bytes() == b'{"half'
+
+
 def test_missing_file():
     with pytest.raises(NotFoundError, match="nowhere.jsonl: no such file; give the path of a record file"):
         read_records("nowhere.jsonl")
@@ -262,10 +298,11 @@ with RecordFile(sys.argv[1]) as file:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is POSIX")
-def test_killed_and_resumed_campaign_equals_an_uninterrupted_one(tmp_path):
+@pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_and_resumed_campaign_equals_an_uninterrupted_one(tmp_path, kills):
     path, promised = tmp_path / "r.jsonl", 0
     random_wait = random.Random(7)
-    for _ in range(8):
+    for _ in range(kills):
         command = [sys.executable, "-c", _WRITER, str(path)]
         writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_ENV)
         resumed_at = int(writer.stdout.readline())

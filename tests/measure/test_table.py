@@ -88,7 +88,6 @@ def test_token_counts_need_no_unit(table):
         (118_600, "uJ"),
         (0.0001186, "kJ"),
         (3.294e-5, "Wh"),
-        (0.03294, "mWh"),
         (3.294e-8, "kWh"),
     ],
 )
@@ -99,6 +98,15 @@ def test_energy_in_the_wrong_unit_is_reported_and_not_repaired(table, per_token,
         f":2: ratios.energy_per_output_token: {per_token:g} looks like {unit}; power and time give 0.1186 J; "
         "correct the unit of the column"
     ]
+
+
+def test_subtracted_idle_power_is_no_slip_of_units(table):
+    """joulebench_a100: J/token above idle, 0.5646, beside a gross power that gives 1.94 J/token."""
+    assert table(HEADER, "m,1,97.0,50.0,0.5646").all_or_error()
+
+
+def test_rows_that_differ_in_another_column_are_repeats(table):
+    assert len(table(HEADER + ",trial", "m,8,100,100,1,1", "m,8,100,100,1,2").all_or_error()) == 2
 
 
 def test_energy_of_a_run_in_the_wrong_unit(table):

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from joulesim.errors import Fault, InputError
 from joulesim.measure.power_log import PowerLog
-from joulesim.measure.record import Record
+from joulesim.measure.record import Record, fields_of
 from joulesim.measure.records import Records
-from joulesim.measure.validity import Validity
 
 
 def with_power(records: Iterable[Record], log: PowerLog, clock_offset: float | None = None) -> Records:
@@ -43,17 +42,11 @@ def _joined(record: Record, log: PowerLog, offset: float) -> Record:
     reading = log.reading(record.window.start + offset, record.window.stop + offset)
     if record.energy is not None:
         return _changed(record, other_readings=(*record.other_readings, reading))
-    return _changed(
-        record,
-        meter=reading.meter,
-        boundary=reading.meter.boundary,
-        resolution=reading.resolution,
-        energy=reading.energy,
-        energy_reason=reading.energy_reason,
-        power=reading.power,
-        time=reading.time,
-        validity=Validity.of((*record.validity.reasons, *reading.reasons)),
-    )
+    metered = fields_of(reading) | {
+        "window": record.window,
+        "validity": record.validity.plus(*reading.reasons),
+    }
+    return _changed(record, **metered)
 
 
 def _changed(record: Record, **fields) -> Record:

@@ -8,8 +8,9 @@ from typing import Any
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.units import parse
 
-_SLIPS = {parse(f"1 {name}", "joule"): name for name in ("mJ", "uJ", "kJ", "Wh", "mWh", "kWh")}
-"""Units that an energy is often in by mistake, by their size in joules."""
+_SLIPS = {parse(f"1 {name}", "joule"): name for name in ("mJ", "uJ", "kJ", "Wh", "kWh")}
+"""Units that an energy is often in by mistake, by their size in joules. mWh is not among them: a factor of 3.6 also
+comes from idle power that a source subtracted."""
 _NEAR = 0.1
 """How near a factor must be to be recognised."""
 

@@ -121,10 +121,9 @@ def read_table(
         try:
             flat = {**(fixed or {}), **_values(row, columns, units, local)}
             check(flat, known or {}, row.where)
-            key = tuple(sorted((name, str(value)) for name, value in flat.items()))
-            if first := seen.get(key):
+            first = seen.setdefault(tuple(row.cells.values()), row.line)
+            if first != row.line:
                 raise InputError(Fault(row.where, f"is the same as line {first}", "the row is left out"))
-            seen[key] = row.line
             records.append(_record(flat, row, provenance, source or file))
         except InputError as error:
             faults.extend(error.faults)
