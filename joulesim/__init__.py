@@ -9,6 +9,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "predict": "joulesim.predict",
     "sweep": "joulesim.sweep",
+    "sobol": "joulesim.design",
+    "random_design": "joulesim.design",
     "load_scenario": "joulesim.scenario",
     "Scenario": "joulesim.scenario",
     "load_hardware": "joulesim.catalogue",

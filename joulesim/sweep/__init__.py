@@ -8,21 +8,27 @@ Sweeps: a scenario at many values of many fields, as one ``xarray.Dataset``.
 from __future__ import annotations
 
 import json
+import math
+import os
+import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import joulesim
-from joulesim import uncertainty
+from joulesim import uncertainty, units
 from joulesim.constants import UNITS
 from joulesim.errors import Fault, InputError
 from joulesim.scenario import Scenario, load_scenario
 from joulesim.specs.base import Spec
 from joulesim.sweep import axes as swept
+from joulesim.sweep import cluster, store
 from joulesim.sweep import plan as planning
 from joulesim.sweep.axes import Axis
-from joulesim.sweep.plan import Plan
+from joulesim.sweep.plan import Plan, cut
+from joulesim.sweep.progress import Progress
 
 
 def sweep(
@@ -35,6 +41,10 @@ def sweep(
     draws: int = 0,
     uncertain: Mapping[str, Any] | None = None,
     seed: int = 0,
+    to=None,
+    memory: float | str = "1 GB",
+    client=None,
+    progress: bool = False,
     text: bool = False,
 ):
     """
@@ -59,6 +69,15 @@ def sweep(
         Field to its values in the draws: an array, or ``(value, spread)`` of a log-normal distribution.
     seed : int
         Of the draws.
+    to : path, optional
+        ``.zarr`` folder or ``.nc`` file to write to as results come. Called again after an interruption, the sweep goes
+        on where it was.
+    memory : str or float
+        Most memory of a process while it writes to disk. [B]
+    client : dask.distributed.Client or str, optional
+        Cluster that does the work, or the address of its scheduler.
+    progress : bool
+        Whether to show progress and time left on standard error.
     text : bool
         Whether values come from text, where a quantity needs its unit.
 
@@ -72,14 +91,63 @@ def sweep(
     Raises
     ------
     InputError
-        With one line for each field that does not exist or does not take one of its values.
+        With one line for each field that does not exist or does not take one of its values, and when results do not
+        fit the memory or the disk.
     """
     plan = prepare(scenario, over, variables=variables, intervals=intervals, level=level, draws=draws,
                    uncertain=uncertain, seed=seed, text=text)
-    out = plan.allocate(plan.shape)
-    for group, region in plan.chunks(plan.size):
-        plan.fill(group, region, out)
+    if client is not None:
+        client = cluster.connect(client)
+    if to is not None:
+        return _on_disk(plan, Path(to), units.quantity(memory, "byte", "memory"), client, progress)
+    _check_memory(plan)
+    shown = Progress(plan.size, progress)
+    if client is not None:
+        return dataset(plan, cluster.fill(plan, client, shown.advance))
+    out = plan.allocate()
+    for region in cut(plan.whole, _STEP):
+        plan.fill(out, region)
+        shown.advance(math.prod(s.stop - s.start for s in region))
     return dataset(plan, out)
+
+
+_STEP = 1 << 22
+"""Points between two looks at the clock."""
+
+
+def _check_memory(plan: Plan) -> None:
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    if plan.size * plan.bytes_per_point > free:
+        raise InputError(Fault("sweep", f"expected results that fit {units.show(free, 'byte')} of free memory, got "
+                               f"{store.arithmetic(plan)}", "write them to disk (to=, -o FILE.zarr) or keep fewer variables"))
+
+
+def _on_disk(plan: Plan, path: Path, memory: float, client, progress: bool):
+    """Results of a sweep in a Zarr folder or a netCDF file, opened without reading them."""
+    xarray = _xarray()
+    if path.suffix not in (".zarr", ".nc"):
+        raise InputError(Fault(str(path), "expected a path ending in .zarr or .nc"))
+    as_netcdf = path.suffix == ".nc"
+    if as_netcdf and path.exists():
+        raise InputError(Fault(str(path), "expected no such file yet", "remove it or write to another path"))
+    kept = store.Store(plan, path.with_name(path.name + ".partial") if as_netcdf else path, memory)
+    if not kept.path.exists():
+        store.check_disk(plan, path)
+    kept.open(lambda folder: dataset(plan, {}).to_zarr(folder, mode="w", consolidated=False))
+    shown = Progress(plan.size, progress, sum(map(kept.points, kept.done)))
+    if client is not None:
+        cluster.write(kept, client, shown.advance)
+    for index in kept.left:
+        region = kept.chunks[index]
+        store.write_chunk(plan.part(region), region, str(kept.path))
+        kept.finish(index)
+        shown.advance(kept.points(index))
+    if not as_netcdf:
+        return xarray.open_dataset(path, engine="zarr", consolidated=False, chunks=None)
+    dataset(plan, {}).to_netcdf(path.with_name(path.name + ".writing"), engine="h5netcdf")
+    store.to_netcdf(kept, path)
+    shutil.rmtree(kept.path)
+    return xarray.open_dataset(path, engine="h5netcdf", chunks=None)
 
 
 def prepare(scenario, over, *, variables=None, intervals=False, level=uncertainty.LEVEL, draws=0, uncertain=None,
@@ -135,7 +203,7 @@ def coordinates(plan: Plan) -> dict[str, Any]:
             name = axis.name if len(axis.numeric) + len(axis.discrete) == 1 and axis.name != "draw" else full
             attributes = {"field": full}
             if full in axis.numeric:
-                attributes["units"] = planning.symbol(swept.unit(full))
+                attributes["units"] = units.symbol(swept.unit(full))
             elif not all(isinstance(value, (int, float)) for value in values):
                 values = np.array(["as the checkpoint stores it" if v is None else swept.id_of(v) for v in values], dtype=object)
             found[name] = (axis.name, np.asarray(values), attributes)

@@ -35,6 +35,11 @@ class Axis:
     discrete: dict[str, list] = field(default_factory=dict)
     """Values of fields that are resolved one by one."""
 
+    def part(self, at: slice) -> Axis:
+        """A piece of the dimension."""
+        return Axis(self.name, at.stop - at.start, {f: v[at] for f, v in self.numeric.items()},
+                    {f: v[at] for f, v in self.discrete.items()})
+
     def runs(self) -> list[tuple[int, int, dict[str, Any]]]:
         """Stretches of the dimension over which every discrete field keeps its value."""
         if not self.discrete:

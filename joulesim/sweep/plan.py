@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -18,7 +18,9 @@ from joulesim.sweep import points
 from joulesim.sweep.axes import Axis, id_of
 
 TILE = 1 << 14
-"""Points evaluated at once: a few hundred intermediate arrays of this size pass through the second-level cache."""
+"""Points evaluated at once: the intermediate arrays of so many points pass through the second-level cache."""
+GRID_TILE = 1 << 16
+"""The same where most intermediates depend on some dimensions only, and are small."""
 
 Region = tuple[slice, ...]
 """Where a piece lies along each dimension."""
@@ -56,28 +58,44 @@ class Plan:
         """Points in all."""
         return math.prod(self.shape)
 
-    def chunks(self, most: int) -> list[tuple[int, Region]]:
-        """Pieces of at most so many points, none across two groups, with the group each belongs to."""
-        return [(g, region) for g, group in enumerate(self.groups) for region in cut(group.region, most)]
+    @property
+    def bytes_per_point(self) -> int:
+        """Size of a point's results. [B]"""
+        return sum(dtype_of(name).itemsize for name in self.variables)
 
-    def allocate(self, shape: tuple[int, ...], empty=np.empty) -> dict[str, np.ndarray]:
-        """Arrays for the variables of a piece."""
-        return {name: empty(shape, np.int16 if name == "reason" else float) for name in self.variables}
+    @property
+    def whole(self) -> Region:
+        """All of the sweep."""
+        return tuple(slice(0, n) for n in self.shape)
 
-    def fill(self, group: int, region: Region, out: dict[str, np.ndarray], origin: tuple[int, ...] = ()) -> None:
-        """Evaluate a piece tile by tile into arrays that start at ``origin``."""
-        origin = origin or (0,) * len(self.axes)
-        tile = TILE if self.level is None else TILE // 64
-        for part in cut(region, tile):
-            self._fill_tile(self.groups[group], part, out, tuple(
-                slice(s.start - o, s.stop - o) for s, o in zip(part, origin, strict=True)))
+    def part(self, region: Region) -> Plan:
+        """The same for a piece of the sweep alone: what is sent to a worker."""
+        axes = tuple(axis.part(at) for axis, at in zip(self.axes, region, strict=True))
+        groups = tuple(group._replace(region=shifted(inside, region)) for group in self.groups
+                       if (inside := overlap(group.region, region)))
+        scores = {name: z[region[-1]] for name, z in self.scores.items()}
+        return replace(self, axes=axes, groups=groups, scores=scores)
 
-    def _fill_tile(self, group: Group, part: Region, out: dict[str, np.ndarray], place: Region) -> None:
+    def allocate(self) -> dict[str, np.ndarray]:
+        """Arrays for every variable."""
+        return {name: np.empty(self.shape, dtype_of(name)) for name in self.variables}
+
+    def fill(self, out: dict[str, np.ndarray], region: Region | None = None) -> None:
+        """Evaluate a piece, or everything, tile by tile into arrays of the whole sweep."""
+        for group in self.groups:
+            inside = group.region if region is None else overlap(group.region, region)
+            if not inside:
+                continue
+            tile = GRID_TILE if sum(at.stop - at.start > 1 for at in inside) > 1 else TILE
+            for place in cut(inside, tile if self.level is None else tile // 64):
+                self._fill_tile(group, place, out)
+
+    def _fill_tile(self, group: Group, place: Region, out: dict[str, np.ndarray]) -> None:
         if group.scenario is None:
             for name, array in out.items():
                 array[place] = group.reason if name == "reason" else np.nan
             return
-        found = self.evaluate(group.scenario, part)
+        found = self.evaluate(group.scenario, place)
         void, refused = (mask if np.any(mask) else None for mask in (found.void, found.refused))
         for name, array in out.items():
             if name == "reason":
@@ -108,6 +126,22 @@ class Plan:
 
 _GIVEN = ("batch", "max_batch", "memory.", "accuracy")
 """Variables that are known where a deployment does not fit."""
+
+
+def dtype_of(name: str) -> np.dtype:
+    """Number type of a variable."""
+    return np.dtype(np.int16 if name == "reason" else np.float64)
+
+
+def overlap(one: Region, other: Region) -> Region:
+    """What two regions share; empty when nothing."""
+    shared = tuple(slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(one, other, strict=True))
+    return shared if all(s.start < s.stop for s in shared) else ()
+
+
+def shifted(region: Region, origin: Region) -> Region:
+    """The region counted from the start of another one."""
+    return tuple(slice(s.start - o.start, s.stop - o.start) for s, o in zip(region, origin, strict=True))
 
 
 def cut(region: Region, most: int) -> Iterator[Region]:

@@ -1,0 +1,117 @@
+"""Pieces of a sweep on the workers of a Dask cluster; the only place where dask.distributed is imported."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from joulesim.errors import Fault, InputError
+from joulesim.sweep.plan import Plan, Region, cut, dtype_of
+from joulesim.sweep.store import Store, write_chunk
+
+_RETRIES = 5
+_PIECE = 1 << 18
+"""Points of a task."""
+
+
+def connect(client):
+    """A client: the one given, or one of the scheduler at an address."""
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(Fault("--scheduler", "dask.distributed is not installed", "pip install 'joulesim[cluster]'")) from None
+    if not isinstance(client, str):
+        return client
+    try:
+        return distributed.Client(client, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InputError(Fault("--scheduler", f"expected a Dask scheduler at {client!r}, found none ({error})")) from None
+
+
+def fill(plan: Plan, client, advance: Callable[[int], None]) -> dict[str, np.ndarray]:
+    """
+    Every variable of a sweep, in memory.
+
+    Workers on this machine write into memory that is shared with it; others send their pieces.
+    """
+    regions = list(cut(plan.whole, _PIECE))
+    with _shared_folder(plan) as folder:
+        shared = _mapped(plan, Path(folder), "w+")
+        if not _all_see(client, folder):
+            out = plan.allocate()
+            for region, arrays in _run(client, _arrays, [(r, (plan.part(r),)) for r in regions]):
+                for name, array in arrays.items():
+                    out[name][region] = array
+                advance(_size(region))
+            return out
+        for region, _ in _run(client, _into, [(r, (plan.part(r), r, plan.shape, folder)) for r in regions]):
+            advance(_size(region))
+        return shared
+
+
+def write(store: Store, client, advance: Callable[[int], None]) -> None:
+    """Every chunk that a store lacks, written by the workers, who must see its folder."""
+    path = str(store.path.absolute())
+    if not _all_see(client, path):
+        raise InputError(Fault(path, "expected a folder that every worker sees, some do not", "write to a shared file system"))
+    tasks = [(i, (store.plan.part(store.chunks[i]), store.chunks[i], path)) for i in store.left]
+    for index, _ in _run(client, write_chunk, tasks):
+        store.finish(index)
+        advance(store.points(index))
+
+
+def _run(client, function, tasks):
+    """Key and result of each task as it ends. A task whose worker is lost runs again on another one."""
+    from distributed import as_completed
+
+    waiting = iter(tasks)
+    keys = {}
+
+    def submit(task):
+        key, arguments = task
+        future = client.submit(function, *arguments, retries=_RETRIES, pure=False)
+        keys[future] = key
+        return future
+
+    ahead = 2 * max(1, sum(client.nthreads().values())) + 2
+    running = as_completed([submit(task) for _, task in zip(range(ahead), waiting, strict=False)])
+    for future in running:
+        yield keys.pop(future), future.result()
+        for task in waiting:
+            running.add(submit(task))
+            break
+
+
+def _arrays(part: Plan) -> dict[str, np.ndarray]:
+    out = part.allocate()
+    part.fill(out)
+    return out
+
+
+def _into(part: Plan, region: Region, shape: tuple[int, ...], folder: str) -> None:
+    """Compute a piece into files that are mapped into the memory of every process."""
+    whole = {name: np.memmap(Path(folder) / name, dtype_of(name), "r+", shape=shape) for name in part.variables}
+    part.fill({name: array[region] for name, array in whole.items()})
+
+
+def _mapped(plan: Plan, folder: Path, mode: str) -> dict[str, np.ndarray]:
+    return {name: np.memmap(folder / name, dtype_of(name), mode, shape=plan.shape) for name in plan.variables}
+
+
+def _shared_folder(plan: Plan) -> tempfile.TemporaryDirectory:
+    """A folder in memory where there is one with room; files stay readable through their maps after it is removed."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and os.statvfs(memory).f_bavail * os.statvfs(memory).f_frsize > plan.size * plan.bytes_per_point
+    return tempfile.TemporaryDirectory(prefix="joulesim-", dir=memory if roomy else None)
+
+
+def _all_see(client, folder: str) -> bool:
+    return all(client.run(os.path.isdir, folder).values())
+
+
+def _size(region: Region) -> int:
+    return int(np.prod([s.stop - s.start for s in region]))
