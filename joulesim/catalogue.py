@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from joulesim.errors import Fault, InputError, NotFoundError, did_you_mean
-from joulesim.specs.base import Source, Spec, read_spec
+from joulesim.errors import Fault, InputError, NotFoundError, did_you_mean, shown
+from joulesim.specs.base import Spec, read_spec
 
 _FOLDERS = {
     "hardware": "hardware",
@@ -24,6 +24,7 @@ _FOLDERS = {
     "runtime": "scenarios/runtimes",
 }
 _LARGEST_YAML = 4 << 20
+_MOST_ENTRIES = 1_000_000
 _SUFFIXES = (".yaml", ".yml", ".json", ".gguf")
 
 
@@ -74,14 +75,29 @@ def read_yaml(path: Path, where: str | None = None) -> Any:
         size = path.stat().st_size
         if size > _LARGEST_YAML:
             raise InputError(Fault(where, f"expected a file of at most {_LARGEST_YAML} bytes, got {size}"))
-        return yaml.load(path.read_text("utf-8"), Loader=Loader)
+        data = yaml.load(path.read_text("utf-8"), Loader=Loader)
+        if _entries(data, {}) > _MOST_ENTRIES:
+            raise InputError(Fault(where, f"expected at most {_MOST_ENTRIES} entries, got more by aliases of aliases"))
+        return data
+    except InputError:
+        raise
     except OSError as error:
         raise NotFoundError(Fault(where, f"cannot be read ({error.strerror or error})")) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{where}: line {mark.line + 1}" if mark else where
-        problem = getattr(error, "problem", None) or type(error).__name__
+        problem = getattr(error, "problem", None) or str(error)
         raise InputError(Fault(place, f"not YAML ({problem})")) from None
+
+
+def _entries(data: Any, known: dict[int, float]) -> float:
+    """Entries of nested data with every alias counted where it stands; infinite when something holds itself."""
+    if not isinstance(data, (dict, list)):
+        return 1.0
+    if id(data) not in known:
+        known[id(data)] = float("inf")  # until it is counted
+        known[id(data)] = 1.0 + sum(_entries(d, known) for d in (data.values() if isinstance(data, dict) else data))
+    return known[id(data)]
 
 
 def locate(kind: str, name: str | os.PathLike, base: Path | None = None) -> Path:
@@ -94,7 +110,7 @@ def locate(kind: str, name: str | os.PathLike, base: Path | None = None) -> Path
         With the closest shipped name.
     """
     if not isinstance(name, (str, os.PathLike)):
-        raise InputError(Fault(kind, f"expected a name, a path or a mapping, got {name!r}"))
+        raise InputError(Fault(kind, f"expected a name, a path or a mapping, got {shown(name)}"))
     text = os.fspath(name)
     looks_like_path = os.sep in text or text.endswith(_SUFFIXES)
     candidates = [Path(base) / text] if base else []
@@ -127,7 +143,7 @@ def _read(spec: type[Spec], kind: str, value: Any, base: Path | None, text: bool
     return read_spec(spec, data, where, text)
 
 
-def _declared(kind: str, value: Any, base: Path | None) -> tuple[str, Any]:
+def _declared(kind: str, value: Any, base: Path | None, seen: tuple[Path, ...] = ()) -> tuple[str, Any]:
     """Where a thing is declared and its plain data, with the data that it starts from merged in."""
     if isinstance(value, Mapping):
         where, data = kind, dict(value)
@@ -136,7 +152,9 @@ def _declared(kind: str, value: Any, base: Path | None) -> tuple[str, Any]:
     else:
         path = locate(kind, value, base)
         where = f"{_FOLDERS[kind]}/{path.name}" if path.parent == folder(kind) else str(path)
-        data, base = read_yaml(path, where), path.parent
+        if path.resolve() in seen:
+            raise InputError(Fault(f"{where}: base", "expected another file, got one that starts from itself"))
+        data, base, seen = read_yaml(path, where), path.parent, (*seen, path.resolve())
         if not isinstance(data, Mapping):
             return where, data
         data = {"name": path.stem, **data}
@@ -144,7 +162,7 @@ def _declared(kind: str, value: Any, base: Path | None) -> tuple[str, Any]:
     if parent is None or isinstance(parent, Spec):
         return where, data
     del data["base"]
-    start = _declared(kind, parent, base)[1]
+    start = _declared(kind, parent, base, seen)[1]
     return where, merge(start, data) if isinstance(start, Mapping) else start
 
 
@@ -250,20 +268,21 @@ def load_model(value, base: Path | None = None, text: bool = True):
     return _model_from({"name": path.stem, **data}, where, from_config)
 
 
+class ModelFile(Spec):
+    """A model in YAML: the config that its publisher ships, under a name."""
+
+    name: str = "inline model"
+    title: str = ""
+    config: dict[str, Any]
+
+
 def _model_from(data: dict, where: str, from_config):
     if "base" in data:
         raise InputError([Fault(f"{where}.{key}", "expected no change inside a model", "give a config.json or another model")
                           for key in data if key != "base"])
-    known = {"name", "title", "config", "sources"}
-    faults = [Fault(f"{where}: {key}", "no such field", did_you_mean(key, known) or "remove it")
-              for key in data if key not in known]
-    if not isinstance(data.get("config"), Mapping):
-        faults.append(Fault(f"{where}: config", "expected the model's config as a mapping", "add it"))
-    if faults:
-        raise InputError(faults)
-    sources = {key: Source.model_validate(value) for key, value in data.get("sources", {}).items()}
-    ref = sources["config"].ref if "config" in sources else ""
-    return from_config(dict(data["config"]), where)._replace(name=data.get("name", "inline model"), source=ref)
+    declared = read_spec(ModelFile, data, where)
+    ref = declared.sources["config"].ref if "config" in declared.sources else ""
+    return from_config(declared.config, where)._replace(name=declared.name, source=ref)
 
 
 _LOADERS = {"hardware": load_hardware, "runtime": load_runtime, "format": load_format, "model": load_model}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -44,6 +45,18 @@ class NotFoundError(InputError, LookupError):
 
 class UnknownQuantityError(InputError):
     """A quantity that the answer needs and that nobody has published for this device."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """What came, short enough for one line however large or nested it is."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a number of thousands of digits"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

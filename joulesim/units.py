@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from joulesim.errors import Fault, InputError
+from joulesim.errors import Fault, InputError, shown
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?)(?![a-z]))", re.I)
 _TERM = re.compile(r"\s*(\*\*|\^|[*/·()]|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[^\s*/·^()\d][^\s*/·^()]*)")
@@ -254,9 +254,11 @@ def quantity(value, wanted: str, where: str, text_only: bool = False) -> float:
         if hasattr(value, "magnitude") and hasattr(value, "units"):
             return from_pint(value, wanted)
         if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
-            raise UnitError(f"expected {wanted or 'a number'}, got {value!r}", f"write it as e.g. {_example(wanted)!r}")
+            raise UnitError(f"expected {wanted or 'a number'}, got {shown(value)}", f"write it as e.g. {_example(wanted)!r}")
         if text_only and wanted:
-            raise UnitError(f"expected {wanted}, got the bare number {value!r}", f"write it as e.g. {_example(wanted)!r}")
+            raise UnitError(f"expected {wanted}, got the bare number {shown(value)}", f"write it as e.g. {_example(wanted)!r}")
         return float(value)
+    except OverflowError:
+        raise InputError(Fault(where, f"expected {wanted or 'a number'}, got {shown(value)}")) from None
     except UnitError as fault:
         raise InputError(Fault(where, fault.what, fault.remedy)) from None

@@ -62,7 +62,7 @@ def _plain(value: str):
 
     try:
         return yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return value
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from joulesim import units
-from joulesim.errors import Fault, InputError, did_you_mean
+from joulesim.errors import Fault, InputError, did_you_mean, shown
 
 SourceKind = Literal["datasheet", "paper", "measured", "fitted", "derived", "spec-only", "assumed", "hypothetical"]
 
@@ -44,7 +44,7 @@ class Spec(BaseModel):
 
 
 def _number(value: Any, unit: str, text_only: bool) -> float:
-    if unit == "token" and isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+    if unit == "token" and isinstance(value, str) and value.strip().replace(".", "", 1).isdecimal():
         return float(value)
     return units.quantity(value, unit, "", text_only)
 
@@ -61,11 +61,11 @@ def _quantity(unit: str, low: float, strict: bool, high: float):
             raise ValueError(f"{fault.what}; {fault.remedy}".rstrip("; ")) from None
         bound = f"more than {units.show(low, unit)}" if strict else f"at least {units.show(low, unit)}"
         if not math.isfinite(number):
-            raise ValueError(f"expected a finite {unit or 'number'}, got {value!r}; leave it out if it is unknown")
+            raise ValueError(f"expected a finite {unit or 'number'}, got {shown(value)}; leave it out if it is unknown")
         if number < low or (strict and number == low):
-            raise ValueError(f"expected {bound}, got {value!r}; leave it out if it is unknown")
+            raise ValueError(f"expected {bound}, got {shown(value)}; leave it out if it is unknown")
         if number > high:
-            raise ValueError(f"expected at most {units.show(high, unit)}, got {value!r}")
+            raise ValueError(f"expected at most {units.show(high, unit)}, got {shown(value)}")
         return number
 
     return BeforeValidator(read)
@@ -92,14 +92,19 @@ def fraction(low: float = 0.0, strict: bool = False) -> Any:
     return Annotated[float, _quantity("", low, strict, 1.0), Measured("")]
 
 
+_MOST = 10**18
+"""Whole numbers beyond it count nothing here."""
+
+
 def _whole(low: int):
     def read(value: Any):
-        if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+        if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 20:
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
-            raise ValueError(f"expected a whole number, got {value!r}")
+        whole = isinstance(value, int) and abs(value) < _MOST or isinstance(value, float) and value.is_integer()
+        if isinstance(value, bool) or not whole:
+            raise ValueError(f"expected a whole number, got {shown(value)}")
         if value < low:
-            raise ValueError(f"expected a whole number of at least {low}, got {value!r}")
+            raise ValueError(f"expected a whole number of at least {low}, got {shown(value)}")
         return int(value)
 
     return BeforeValidator(read)
@@ -125,7 +130,7 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
         path = [str(part) for part in item["loc"] if not str(part).startswith(("function-", "tagged-union", "lax-or"))]
         field = ".".join(path)
         kind, given = item["type"], item.get("input")
-        if kind == "extra_forbidden":
+        if kind in ("extra_forbidden", "invalid_key"):
             hint = did_you_mean(path[-1], _fields_at(spec, path[:-1]))
             faults.append(Fault(f"{where}: {field}", "no such field", hint or "remove it"))
         elif kind == "missing":
@@ -133,7 +138,7 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
         elif kind == "literal_error":
             expected = item["ctx"]["expected"]
             names = [name.strip("' ") for name in expected.replace(" or ", ", ").split(",")]
-            faults.append(Fault(f"{where}: {field}", f"expected {expected}, got {given!r}",
+            faults.append(Fault(f"{where}: {field}", f"expected {expected}, got {shown(given)}",
                                 did_you_mean(given, names) if isinstance(given, str) else ""))
         elif isinstance(item.get("ctx", {}).get("error"), InputError):
             faults.extend(item["ctx"]["error"].faults)
@@ -141,15 +146,10 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
             message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
             message = _EXPECTED.get(kind, message)
             if not message.startswith(("expected", "'")) and kind != "value_error":
-                message = f"expected {message}, got {_short(given)}"
+                message = f"expected {message}, got {shown(given)}"
             what, _, remedy = message.partition("; ")
             faults.append(Fault(f"{where}: {field}" if field else where, what, remedy))
     return faults
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def unit_of(spec: type[BaseModel], path: str) -> str | None:
@@ -199,7 +199,7 @@ def read_spec(spec: type[Spec], data: Any, where: str, text: bool = True):
     unit is refused; in Python numbers are in canonical units.
     """
     if not isinstance(data, Mapping):
-        raise InputError(Fault(where, f"expected a mapping of fields, got {_short(data)}"))
+        raise InputError(Fault(where, f"expected a mapping of fields, got {shown(data)}"))
     try:
         return spec.model_validate(dict(data), context={"text": text, "where": where})
     except ValidationError as error:

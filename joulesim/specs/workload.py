@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from joulesim import units
-from joulesim.errors import InputError
+from joulesim.errors import InputError, shown
 from joulesim.specs.base import Count, Spec, Whole, fraction, non_negative, positive
 
 
@@ -65,16 +65,16 @@ def _length(low: float):
         if isinstance(value, Mapping):
             kind = value.get("distribution")
             if kind not in _DISTRIBUTIONS:
-                raise ValueError(f"expected distribution lognormal, histogram or trace, got {kind!r}")
+                raise ValueError(f"expected distribution lognormal, histogram or trace, got {shown(kind)}")
             return _DISTRIBUTIONS[kind].model_validate(dict(value), context=info.context)
-        if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+        if isinstance(value, str) and value.strip().replace(".", "", 1).isdecimal():
             value = float(value)
         try:
             number = units.quantity(value, "token", "")
         except InputError as error:
             raise ValueError(error.faults[0].what) from None
         if not low <= number < float("inf"):
-            raise ValueError(f"expected a finite length of at least {low:g} tokens, got {value!r}")
+            raise ValueError(f"expected a finite length of at least {low:g} tokens, got {shown(value)}")
         return number
 
     return Annotated[float | LogNormal | Histogram | Trace, BeforeValidator(read)]
@@ -184,10 +184,10 @@ def _money(value: Any, per: str):
             except units.UnitError as fault:
                 raise ValueError(f"{fault.what}; {fault.remedy}") from None
             if not 0 <= amount < float("inf"):
-                raise ValueError(f"expected an amount of at least 0, got {value!r}")
+                raise ValueError(f"expected an amount of at least 0, got {shown(value)}")
             return amount, currency
     example = "0.25 EUR/kWh" if per else "1800 EUR"
-    raise ValueError(f"expected an amount in EUR or USD, got {value!r}; write it as e.g. {example!r}")
+    raise ValueError(f"expected an amount in EUR or USD, got {shown(value)}; write it as e.g. {example!r}")
 
 
 def _pue(value: Any):
@@ -196,5 +196,5 @@ def _pue(value: Any):
     except InputError as error:
         raise ValueError(error.faults[0].what) from None
     if not 1 <= number < 100:
-        raise ValueError(f"expected at least 1, got {value!r}")
+        raise ValueError(f"expected at least 1, got {shown(value)}")
     return number
