@@ -3,7 +3,8 @@
 import pytest
 
 from joulesim.errors import InputError, NotFoundError
-from joulesim.measure.importers.nvidia_smi import is_missing, read_nvidia_smi
+from joulesim.measure.importers.nvidia_smi import read_nvidia_smi
+from joulesim.measure.importers.text import is_missing
 
 from .reference import published
 
@@ -82,6 +83,15 @@ def test_instant_is_taken_before_average(log):
     read = log(rows(header, f"{stamp(0)}, 0, {average}, {now}, {average}"))
     assert read.powers["0"] == [now]
     assert (read.field, read.averaged) == ("power.draw.instant", False)
+
+
+@pytest.mark.parametrize("state", ["idle", "load"])
+def test_memory_power_is_no_channel_of_its_own(log, state):
+    """Case nvidia_smi-03: of the 69.85 W of an idle H100, 43.19 W are its memory; they are in it already."""
+    average, now = (published("nvidia_smi-03", f"{name}, {state}") for name in ("average power", "power now"))
+    header = "timestamp, index, power.draw.average [W], power.draw.instant [W], memory.power.draw.average [W]"
+    read = log(rows(header, f"{stamp(0)}, 0, {average}, {now}, 43.19"))
+    assert read.powers == {"0": [now]}
 
 
 def test_average_only_is_named(log):

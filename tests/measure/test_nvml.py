@@ -359,3 +359,37 @@ def test_importing_joulesim_measure_does_not_import_pynvml():
     code = "import sys, joulesim.measure, joulesim.measure.meters.nvml; print('pynvml' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
+
+
+def test_the_fake_has_no_call_that_nvml_lacks():
+    real = pytest.importorskip("pynvml")
+    ours = [name for name in dir(FakeNvml) if name.lower().startswith("nvml")]
+    assert [name for name in ours if not hasattr(real, name)] == []
+    for name in ("NVML_FI_DEV_POWER_INSTANT", "NVML_FI_DEV_POWER_AVERAGE", "NVML_POWER_SCOPE_MODULE"):
+        assert getattr(FakeNvml, name) == getattr(real, name)
+    assert isinstance(real.NVMLError(LOST), real.NVMLError_GpuIsLost)
+    assert type(FakeNvml.NVMLError(LOST)) is FakeNvml.NVMLError_GpuIsLost
+
+
+def test_bindings_older_than_the_power_fields():
+    class OldNvml(FakeNvml):
+        NVML_FI_DEV_POWER_INSTANT = NVML_FI_DEV_POWER_AVERAGE = None
+
+    clock = Clock()
+    meter = nvml.open_meter(OldNvml([FakeGpu()], clock), {}, threaded=False, clock=clock, sleep=clock.sleep)
+    assert meter.info.fields[-1] == "nvmlDeviceGetPowerUsage"
+
+
+def test_gpu_that_is_lost_while_it_is_watched():
+    class Fragile(FakeNvml):
+        asked = 0
+
+        def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+            self.asked += 1
+            if self.asked > 5:
+                raise self.NVMLError(LOST)
+            return 7
+
+    clock = Clock()
+    info = nvml.probe(Fragile([FakeGpu()], clock), {}, clock=clock, sleep=clock.sleep)
+    assert "update period not observed, taken as 0.1 s" in info.notes

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.measure.importers.power_rows import Gathered
-from joulesim.measure.importers.text import Row, csv_rows, read_text
+from joulesim.measure.importers.text import Row, csv_rows, is_missing, read_text
 from joulesim.measure.power_log import PowerLog
 from joulesim.measure.validity import Reason
 
@@ -26,16 +26,10 @@ _CHANNEL = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial")
 """Columns that tell GPUs apart, best first."""
 _POWER = ("power.draw.instant", "power.draw", "power.draw.average")
 """Columns that hold a GPU's power, best first."""
-_MISSING = re.compile(r"\[.*\]|n/?a|err!|unknown error|not supported|gpu is lost|", re.I)
 _CELL = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(mW|W|kW)?")
 _WATTS = {"mW": 1e-3, "W": 1.0, "kW": 1e3}
 _AMPERE_WITHOUT_GA100 = 8.6
 """First compute capability whose ``power.draw`` is an average."""
-
-
-def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no value: ``[N/A]``, ``[Not Supported]``, ``ERR!``, ``[GPU is lost]`` ..."""
-    return _MISSING.fullmatch(cell.strip()) is not None
 
 
 def read_nvidia_smi(

@@ -17,9 +17,8 @@ from pydantic import ValidationError
 
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.measure.importers import stamps
-from joulesim.measure.importers.nvidia_smi import is_missing
 from joulesim.measure.importers.plausible import check
-from joulesim.measure.importers.text import Row, csv_rows, read_text
+from joulesim.measure.importers.text import Row, csv_rows, is_missing, read_text
 from joulesim.measure.record import Record
 from joulesim.measure.records import Records
 from joulesim.measure.validity import Reason

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from joulesim.errors import Fault, InputError, NotFoundError
+
+_MISSING = re.compile(r"\[.*\]|n/?a|err!|unknown error|not supported|gpu is lost|", re.I)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class Row:
     @property
     def where(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is no value: ``[N/A]``, ``[Not Supported]``, ``ERR!``, nothing."""
+    return _MISSING.fullmatch(cell.strip()) is not None
 
 
 def read_text(path: str | os.PathLike) -> str:

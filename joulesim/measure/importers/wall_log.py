@@ -6,9 +6,8 @@ import os
 import re
 
 from joulesim.errors import Fault, InputError, did_you_mean
-from joulesim.measure.importers.nvidia_smi import is_missing
 from joulesim.measure.importers.power_rows import Gathered
-from joulesim.measure.importers.text import csv_rows, read_text
+from joulesim.measure.importers.text import csv_rows, is_missing, read_text
 from joulesim.measure.meters.jetson import INPUTS, parse_tegrastats
 from joulesim.measure.power_log import PowerLog
 from joulesim.measure.reading import MeterBoundary
