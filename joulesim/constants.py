@@ -179,9 +179,10 @@ def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Con
     static = share._replace(value=share.value * idle.value, spread=float(np.hypot(share.spread, idle.spread)),
                             ref=share.ref if share.kind == "fitted" else idle.ref, needs=idle.needs,
                             kind=share.kind if share.kind == "fitted" else idle.kind)
+    static = found.get("static_power", static)
     share = found["active_share"]
     range_needs = tuple(dict.fromkeys((*idle.needs, *(("power_limit",) if hardware.power_limit is None else ()))))
-    active = share._replace(value=share.value * (limit - idle.value), needs=range_needs)
+    active = found.get("active_power", share._replace(value=share.value * (limit - idle.value), needs=range_needs))
 
     rates, memory = hardware.compute_rate, found["energy_per_byte"]
     half = rates.fp32 if rates.fp16 is None else rates.fp16
