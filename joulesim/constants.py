@@ -160,7 +160,7 @@ def _shares(hardware: HardwareSpec) -> dict[str, Constant]:
     return {"energy_per_byte": memory}
 
 
-def _idle(hardware: HardwareSpec) -> Constant:
+def idle_power(hardware: HardwareSpec) -> Constant:
     """Power of an empty device."""
     if hardware.idle_power.empty is not None:
         source = hardware.source("idle_power.empty")
@@ -174,7 +174,7 @@ def _idle(hardware: HardwareSpec) -> Constant:
 def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:
     """Static and clock-on power and energy per operation, from their shares and the datasheet."""
     limit = np.nan if hardware.power_limit is None else hardware.power_limit
-    idle = _idle(hardware)
+    idle = idle_power(hardware)
     share = found["static_share"]
     static = share._replace(value=share.value * idle.value, spread=float(np.hypot(share.spread, idle.spread)),
                             ref=share.ref if share.kind == "fitted" else idle.ref, needs=idle.needs,

@@ -83,7 +83,7 @@ def _held_out(options) -> int:
     if options.ship:
         return _ship(plan)
     report = published.report(plan, options.holdout)
-    rows = [(name, quantity, *report_row) for name, quantity, report_row in _summaries(report)]
+    rows = [(name, quantity, *_cells(found)) for name, quantity, found in _summaries(report)]
     if options.output == "json":
         print(output.to_json(_plain(report, options.holdout)))
     else:
@@ -109,13 +109,15 @@ def _summaries(report):
     for name, keep in published.classes(report.errors.points).items():
         part = report.errors.where(keep)
         for quantity in holdout.QUANTITIES:
-            yield name, quantity, _cells(holdout.summary(part.percent(quantity)))
+            yield name, quantity, holdout.summary(part.percent(quantity))
     for rule, part in report.excluded.items():
         for quantity in holdout.QUANTITIES:
-            yield f"left out: {rule}", quantity, _cells(holdout.summary(part.percent(quantity)))
+            yield f"left out: {rule}", quantity, holdout.summary(part.percent(quantity))
 
 
 def _cells(s) -> tuple:
+    if not s.count:
+        return "", "", "", 0
     return f"{s.median:.1f} %", f"{s.p90:.1f} %", f"{s.bias:+.1f} %", s.count
 
 
@@ -148,8 +150,7 @@ def _plain(report, by: str) -> dict:
                              strict=True)) for level in (0.5, 0.8, 0.95)}
     return {
         "tables": report.plan.tables, "holdout": by, "is_validation": by != "none",
-        "errors": [{"points": name, "quantity": quantity, "median": s[0], "p90": s[1], "bias": s[2], "count": s[3]}
-                   for name, quantity, s in _summaries(report)],
+        "errors": [{"points": name, "quantity": quantity, **s._asdict()} for name, quantity, s in _summaries(report)],
         "coverage": coverage, "records": report.result.records_hash, "notes": report.result.notes(),
         "constants": [{"name": p.label, "value": float(v), "stderr_of_log": float(e), "prior": p.value}
                       for p, v, e in zip(report.plan.parameters, _exp(report.result.shared), report.result.errors(),

@@ -77,6 +77,17 @@ class Measured(NamedTuple):
     unit: str
 
 
+def named(kind: str) -> Any:
+    """A field that holds a spec and takes its name, a path or a mapping too; the loader resolves them."""
+
+    def resolve(value: Any, info: ValidationInfo):
+        if value is None or not info.context or "resolve" not in info.context:
+            return value
+        return info.context["resolve"](kind, value)
+
+    return BeforeValidator(resolve)
+
+
 def positive(unit: str = "") -> Any:
     """Field type: a finite quantity above zero, kept as a float in the canonical unit."""
     return Annotated[float, _quantity(unit, 0.0, True, math.inf), Measured(unit)]

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, InstanceOf, ValidationInfo, model_validator
+from pydantic import InstanceOf, model_validator
 
 from joulesim.errors import did_you_mean
-from joulesim.specs.base import Spec, positive
+from joulesim.specs.base import Spec, named, positive
 from joulesim.specs.format import FormatSpec
 from joulesim.specs.hardware import Boundary, HardwareSpec
 from joulesim.specs.model import ModelSpec
 from joulesim.specs.runtime import RuntimeSpec
-from joulesim.specs.workload import PricesSpec, ServingSpec, SpeculationSpec, TaskSpec, WorkloadSpec
-
-
-def _named(kind: str):
-    """A field that holds a spec and takes its name, a path or a mapping too; the loader resolves them."""
-
-    def resolve(value: Any, info: ValidationInfo):
-        if value is None or not info.context or "resolve" not in info.context:
-            return value
-        return info.context["resolve"](kind, value)
-
-    return BeforeValidator(resolve)
+from joulesim.specs.speculation import SpeculationSpec
+from joulesim.specs.workload import PricesSpec, ServingSpec, TaskSpec, WorkloadSpec
 
 
 class ScenarioSpec(Spec):
@@ -31,16 +21,16 @@ class ScenarioSpec(Spec):
 
     name: str = "scenario"
     title: str = ""
-    hardware: Annotated[InstanceOf[HardwareSpec], _named("hardware")]
+    hardware: Annotated[InstanceOf[HardwareSpec], named("hardware")]
     power_mode: str | None = None
     """One of the profile's power modes; ``None``: as rated."""
     power_cap: positive("watt") | None = None
     """Power limit set by the operator, at the profile's boundary. [W]"""
-    runtime: Annotated[InstanceOf[RuntimeSpec], _named("runtime")]
-    model: Annotated[InstanceOf[ModelSpec], _named("model")]
-    weights: Annotated[InstanceOf[FormatSpec], _named("format")] | None = None
+    runtime: Annotated[InstanceOf[RuntimeSpec], named("runtime")]
+    model: Annotated[InstanceOf[ModelSpec], named("model")]
+    weights: Annotated[InstanceOf[FormatSpec], named("format")] | None = None
     """Weight format; ``None``: as the checkpoint stores them."""
-    kv_cache: Annotated[InstanceOf[FormatSpec], _named("format")] | None = None
+    kv_cache: Annotated[InstanceOf[FormatSpec], named("format")] | None = None
     """Cache format; ``None``: as the checkpoint asks, else f16."""
     workload: WorkloadSpec
     serving: ServingSpec = ServingSpec()

@@ -149,12 +149,6 @@ class TaskSpec(Spec):
         return self
 
 
-class SpeculationSpec(Spec):
-    """Speculative decoding. Declared here; refused by the predictor until it is modelled."""
-
-    method: Literal["none", "draft", "ngram"] = "none"
-
-
 class PricesSpec(Spec):
     """What money and carbon are worked out from. Nothing here has a default: what is not given is not used."""
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from joulesim import catalogue, units
-from joulesim.constants import UNITS, constants
+from joulesim.constants import UNITS, constants, idle_power
+from joulesim.errors import Fault, InputError
 from joulesim.validate import evaluate
 from joulesim.validate.evaluate import Group, Predicted
 from joulesim.validate.points import Point
@@ -25,6 +26,16 @@ from joulesim.validate.points import Point
 _STEP = 1e-4
 _HUBER = 1.5
 """Residuals beyond so many standard deviations count linearly."""
+
+
+def scipy(part: str):
+    """A part of scipy, which only fits need."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"scipy.{part}")
+    except ImportError:
+        raise InputError(Fault("scipy", "is not installed, and fits need it", "pip install 'joulesim[fit]'")) from None
 
 
 class Parameter(NamedTuple):
@@ -185,7 +196,7 @@ def _chain_constants(group: Group, stacked: dict[str, np.ndarray]) -> dict[str, 
     """Constants as the chain takes them: shares turned into watts with the datasheet, the rest as they start."""
     starting = _start(group.scenario)
     found: dict[str, Any] = {name: c.value for name, c in starting.items()} | stacked
-    idle = starting["static_power"].value / _share(group.scenario, "static_share")
+    idle = idle_power(group.scenario.hardware).value
     if "static_share" in stacked:
         found["static_power"] = stacked["static_share"] * idle
     if "active_share" in stacked:
@@ -196,12 +207,6 @@ def _chain_constants(group: Group, stacked: dict[str, np.ndarray]) -> dict[str, 
 
 def _start(scenario):
     return constants(scenario.hardware, scenario.runtime, None, use_fitted=False)
-
-
-def _share(scenario, name: str) -> float:
-    from joulesim.constants import _rule
-
-    return _rule(name).value
 
 
 def fit(points: Sequence[Point], plan_: Plan, start: FitResult | None = None, frozen: Mapping[str, float] | None = None,
@@ -231,8 +236,7 @@ def fit(points: Sequence[Point], plan_: Plan, start: FitResult | None = None, fr
     ----------
     .. [1] A. Gelman and J. Hill, "Data Analysis Using Regression and Multilevel/Hierarchical Models," Cambridge, 2006.
     """
-    from scipy.optimize import least_squares
-
+    least_squares = scipy("optimize").least_squares
     groups = evaluate.gather(points)
     devices = tuple(dict.fromkeys(p.hardware for p in points))
     problem = _Problem(points, groups, plan_, devices, frozen or {})

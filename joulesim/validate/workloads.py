@@ -71,8 +71,7 @@ def window(point: Point) -> tuple[float, float]:
 
 
 def _finite_window(slots: float, requests: float, mean: float, spread: float, maximum: float) -> tuple[float, float]:
-    from scipy.special import gammainc
-
+    gammainc = _special().gammainc
     needed = (requests - slots) / slots
     shape = 1.0 / (spread - 1.0)
     scale = mean / shape
@@ -91,6 +90,12 @@ def _finite_window(slots: float, requests: float, mean: float, spread: float, ma
     age = aged[:cells] + np.convolve(renewals, aged[:cells])[:cells]
     mass = alive[:cells] + np.convolve(renewals, alive[:cells])[:cells]
     return float((age / mass)[:last].mean()), float(t[last] / needed)
+
+
+def _special():
+    from joulesim.validate.fit import scipy
+
+    return scipy("special")
 
 
 def new_share(point: Point, pool_tokens: float, history_share: float, caches_prefixes: bool) -> float:

@@ -1,0 +1,92 @@
+"""The fit recovers constants that made the data, says what it cannot know, and its derivatives are right."""
+
+import numpy as np
+import pytest
+
+from joulesim.validate import evaluate, fit, holdout, published
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fit.plan("vllm")
+
+
+@pytest.fixture(scope="module")
+def points(plan):
+    used, _ = holdout.split(published.load("mlenergy_v3"), plan)
+    return used[::6]
+
+
+@pytest.fixture(scope="module")
+def devices(points):
+    return tuple(dict.fromkeys(p.hardware for p in points))
+
+
+def made_by(plan, devices, shared, points):
+    """Points as a fit with these shared logarithms would predict them."""
+    zero = np.zeros((len(devices), len(shared)))
+    truth = fit.FitResult(plan, devices, shared, zero, np.empty((0, 0)), "", 0.0, 0)
+    said = fit.predict_points(truth, points)
+    return [p._replace(output_throughput=float(said.throughput[i]), power=float(said.power[i]),
+                       energy_per_token=float(said.energy[i])) for i, p in enumerate(points)]
+
+
+def test_a_fit_of_data_made_by_the_model_predicts_them(plan, points, devices):
+    shared = np.log([p.value for p in plan.parameters])
+    moved = shared + 0.5 * np.array([p.spread for p in plan.parameters])
+    result = fit.fit(made_by(plan, devices, moved, points), plan, evaluations=25)
+    found = holdout.errors(result, made_by(plan, devices, moved, points), "none")
+    assert np.median(np.abs(found.percent("energy"))) < 1.0
+    assert np.median(np.abs(found.percent("time"))) < 1.5
+
+
+def test_derivatives_equal_finite_differences(plan, points, devices):
+    groups = evaluate.gather(points)
+    problem = fit._Problem(points, groups, plan, devices, {})
+    theta = problem.start(None)
+    jacobian = problem.jacobian(theta).copy()
+    base = problem.residuals(theta).copy()
+    for column in (0, 3, len(plan.parameters) - 1, len(theta) - 1):
+        step = theta.copy()
+        step[column] += 1e-4
+        numeric = (problem.residuals(step) - base) / 1e-4
+        assert jacobian[:, column] == pytest.approx(numeric, abs=2e-2 * max(1.0, np.abs(numeric).max()))
+
+
+def test_what_the_data_cannot_identify_keeps_its_prior_and_is_said(plan, points):
+    dense = [p for p in points if p.model == "llama-3.1-8b-instruct"]
+    result = fit.fit(dense, plan, evaluations=15)
+    skew = [p.label for p in plan.parameters].index("expert_skew")
+    assert np.exp(result.shared[skew]) == pytest.approx(plan.parameters[skew].value, rel=1e-3)
+    assert "expert_skew: the data do not identify it; it keeps its prior" in result.notes()
+
+
+def test_the_hash_names_the_records(points):
+    assert fit.records_hash(points) == fit.records_hash(list(points))
+    assert fit.records_hash(points) != fit.records_hash(points[1:])
+
+
+def test_frozen_parameters_stay(plan, points):
+    result = fit.fit(points[::3], plan, frozen={"host_per_step": 1e-3}, evaluations=8)
+    index = [p.label for p in plan.parameters].index("host_per_step")
+    assert np.exp(result.shared[index]) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_rules_leave_rows_out_before_any_fit(plan):
+    used, excluded = holdout.split(published.load("mlenergy_v3"), plan)
+    assert set(excluded) <= set(plan.rules)
+    assert all(p.batch >= 0.95 * p.max_batch for p in used)
+    assert len(used) + sum(map(len, excluded.values())) == len(published.load("mlenergy_v3"))
+
+
+@pytest.mark.slow
+def test_models_never_seen_are_predicted(plan):
+    """The bars of the first table: what was reached, so that a change that loses it is seen."""
+    used, _ = holdout.split(published.load("mlenergy_v3"), plan)
+    found = holdout.leave_out(used, plan, "model")
+    energy, time, power = (holdout.summary(found.percent(q)) for q in ("energy", "time", "power"))
+    assert energy.median < 9.0 and energy.p90 < 18.0
+    assert time.median < 6.5 and time.p90 < 21.0
+    assert power.median < 7.5
+    covered, ratio = holdout.coverage(found, 0.8, lambda p: p.model)
+    assert 0.7 <= covered <= 0.9 and ratio <= 1.8

@@ -1,0 +1,159 @@
+"""Tables of one's own: every row predicted or refused with its reason, and nothing measured is read."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from joulesim.cli import main
+from joulesim.errors import InputError
+from joulesim.validate import published, tables
+
+SHARED = Path(__file__).parents[3] / "shared" / "published" / "mlenergy_v3.csv"
+ROW = {
+    "source_url": "https://example.org/table", "hardware": "H100", "hardware_variant": "SXM", "num_gpus": "1",
+    "parallelism": "TP1 DP1 EP1", "model": "meta-llama/Llama-3.1-8B-Instruct", "weight_format": "bfloat16",
+    "runtime": "vLLM", "batch_concurrency": "63.9", "prompt_tokens": "670", "output_tokens": "395.6",
+    "phase": "serving steady state", "throughput_tok_s": "5147", "itl_ms": "11.5", "ttft_ms": "", "power_w": "610.3",
+    "energy_j_per_token": "0.11857", "energy_boundary": "chip (NVML)", "accuracy_task": "", "accuracy": "",
+    "accuracy_n": "", "notes": "task=lm-arena-chat; max_num_seqs=64",
+}
+MEASURED = ("throughput_tok_s", "itl_ms", "ttft_ms", "power_w", "energy_j_per_token")
+
+
+def table(tmp_path, *changes, drop=(), name="mine.csv"):
+    """A CSV with one row a change of :data:`ROW`."""
+    path = tmp_path / name
+    columns = [c for c in ROW if c not in drop]
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(ROW | change for change in changes)
+    return path
+
+
+def reasons(tmp_path, *changes):
+    return [r.reason for r in published.predict_file(table(tmp_path, *changes))]
+
+
+def test_a_row_of_the_leaderboard_is_predicted(tmp_path):
+    (row,) = published.predict_file(table(tmp_path, {}))
+    assert row.reason == ""
+    assert row.low < row.energy < row.high
+    assert row.energy == pytest.approx(0.1186, rel=0.25)  # ML.ENERGY v3, H100, 64 sequences
+    assert row.power <= 700
+
+
+def test_blank_measured_columns_change_nothing(tmp_path):
+    changes = [{"batch_concurrency": "8", "notes": "task=gpqa; max_num_seqs=8"}, {}, {"hardware": "B200"}]
+    blank = [change | dict.fromkeys(MEASURED, "") for change in changes]
+    with_numbers = published.predict_file(table(tmp_path, *changes))
+    without = published.predict_file(table(tmp_path, *blank))
+    assert [r.cells() for r in with_numbers] == [r.cells() for r in without]
+
+
+def test_missing_measured_columns_change_nothing(tmp_path):
+    whole = published.predict_file(table(tmp_path, {}))
+    bare = published.predict_file(table(tmp_path, {}, drop=MEASURED, name="bare.csv"))
+    assert [r.cells() for r in whole] == [r.cells() for r in bare]
+
+
+@pytest.mark.skipif(not SHARED.is_file(), reason="the published tables are not here")
+def test_blank_measured_columns_change_nothing_in_the_whole_table(tmp_path):
+    rows = list(csv.DictReader(SHARED.open()))
+    path = tmp_path / SHARED.name
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0])
+        writer.writeheader()
+        writer.writerows(row | dict.fromkeys(MEASURED, "") for row in rows)
+    lengths = SHARED.with_name("mlenergy_v3_output_lengths.csv")
+    (tmp_path / lengths.name).write_text(lengths.read_text())
+    ours = [r.cells() for r in published.predict_file(SHARED)]
+    assert ours == [r.cells() for r in published.predict_file(path)]
+
+
+def test_accuracy_gives_energy_per_correct_answer(tmp_path):
+    (row,) = published.predict_file(table(tmp_path, {"accuracy_task": "gpqa", "accuracy": "0.5", "accuracy_n": "198"}))
+    assert row.energy_per_correct == pytest.approx(row.energy * 395.6 / 0.5)
+    (without,) = published.predict_file(table(tmp_path, {"accuracy_task": "gpqa"}))
+    assert without.energy_per_correct is None
+    assert without.reason == "energy per correct answer: the row has no accuracy"
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"power_w": "-5"}, "line 2: power_w: expected at least 0, got '-5'"),
+    ({"power_w": "0"}, "line 2: power_w: expected more than 0, got 0; leave it empty if it is unknown"),
+    ({"output_tokens": "0"}, "line 2: output_tokens: expected at least one token, got 0"),
+    ({"energy_j_per_token": "118.57"}, "line 2: energy_j_per_token: looks like mJ: 118.57 against 0.1186 J"),
+    ({"energy_j_per_token": "0.00011857"}, "looks like kJ: 0.00011857 against 0.1186 J"),
+    ({"energy_boundary": ""}, "line 2: energy_boundary: expected one of"),
+    ({"throughput_tok_s": "fast"}, "line 2: throughput_tok_s: expected a number, got 'fast'"),
+    ({"model": "meta-llama/Llama-3.1-8B-Instrct"}, "Did you mean llama-3.1-8b-instruct?"),
+    ({"model": "acme/Mystery-9B"}, "unknown model 'acme/Mystery-9B'"),
+    ({"hardware": "X9000"}, "unknown hardware 'X9000'; give its profile with --hardware-file"),
+    ({"runtime": "sorcery"}, "unknown runtime 'sorcery'"),
+    ({"batch_concurrency": "", "notes": ""}, "line 2: batch_concurrency: expected a number, got nothing"),
+    ({"parallelism": "TP1 DP1 EP1 PP2", "num_gpus": "2"}, "expected no pipeline"),
+    ({"num_gpus": "3", "parallelism": "TP2"}, "expected degrees of 3 devices"),
+])
+def test_a_bad_row_is_refused_with_its_reason_and_the_rest_is_used(tmp_path, change, said):
+    found = published.predict_file(table(tmp_path, change, {}))
+    assert said in found[0].reason
+    assert found[0].energy is None
+    assert found[1].energy is not None
+
+
+def test_the_same_row_twice_is_refused_once(tmp_path):
+    first, second = reasons(tmp_path, {}, {})
+    assert first == ""
+    assert "is the same row as line 2; remove one of them" in second
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "expected a table, got an empty file"),
+    ("hardware,model\nH100,x\n", "got no runtime"),
+    ("hardware,hardware\nH100,x\n", "the column 'hardware' stands twice"),
+    ("hardware,power [W]\nH100,5\n", "the column 'power [W]' has a unit in its header"),
+    (",".join(ROW) + "\nH100,x\n", "line 2: expected 22 cells, got 2"),
+])
+def test_a_file_that_is_no_such_table_is_refused(tmp_path, text, said):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        tables.read(path)
+    assert said in str(caught.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path, capsys):
+    assert main(["validate", "published", str(tmp_path / "none.csv")]) == 2
+    assert "none.csv: cannot be read" in capsys.readouterr().err
+
+
+def test_command_prints_csv_and_json(tmp_path, capsys):
+    path = str(table(tmp_path, {}, {"hardware": "X9000"}))
+    assert main(["validate", "published", path, "-o", "csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(rows[0]) == list(published.COLUMNS)
+    assert float(rows[0]["energy_low"]) < float(rows[0]["energy_j_per_token"]) < float(rows[0]["energy_high"])
+    assert rows[1]["energy_j_per_token"] == "" and "unknown hardware" in rows[1]["reason"]
+    assert main(["validate", "published", path, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["predicted"] == 1 and found["energy"]["count"] == 1
+    assert found["refused"][0]["row"] == 2
+
+
+def test_a_device_that_is_not_shipped_comes_from_its_file(tmp_path, capsys):
+    profile = tmp_path / "x9000.yaml"
+    profile.write_text(
+        "name: x9000\nvendor: NVIDIA\nkind: gpu\nmemory_kind: HBM3\nmemory_capacity: 96 GiB\nmemory_bandwidth: 4 TB/s\n"
+        "compute_rate: {fp32: 60 TFLOP/s, fp16: 1000 TFLOP/s, fp8: 2000 TFLOP/s}\npower_limit: 800 W\n"
+        "idle_power: {empty: 80 W}\n"
+    )
+    path = table(tmp_path, {"hardware": "X9000"}, {})
+    (new, old) = published.predict_file(path, {"X9000": str(profile)})
+    assert new.energy is not None and new.reason == ""
+    assert new.high / new.low > old.high / old.low  # a device never seen is less certain
+    assert main(["validate", "published", str(path), "--hardware-file", f"X9000={profile}", "-o", "csv"]) == 0
+    assert main(["validate", "published", str(path), "--hardware-file", "X9000=nowhere.yaml"]) == 2
+    assert "expected NAME=PROFILE with a profile file" in capsys.readouterr().err
