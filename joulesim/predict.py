@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from joulesim import chain, constants, grid, inputs, uncertainty
+from joulesim.errors import Fault, InputError
 from joulesim.formulas import answer
 from joulesim.inputs import Inputs
 from joulesim.prediction import Accuracy, Estimate, Prediction
@@ -38,8 +39,10 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     Raises
     ------
     InputError
-        When the scenario asks for something that cannot run.
+        When the scenario asks for something that cannot run, or the level is no probability.
     """
+    if not 0 < level < 1:
+        raise InputError(Fault("level", f"expected a probability between 0 and 1, got {level!r}"))
     x, unknown, assumptions = inputs.gather(scenario)
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     outcome = chain.run(x, uncertainty.spread_out(known))

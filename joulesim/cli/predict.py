@@ -44,12 +44,9 @@ def run(options) -> int:
 def level(text: str) -> float:
     """Probability of an interval from text."""
     try:
-        value = units.parse(text, "")
+        return units.parse(text, "")
     except units.UnitError as fault:
         raise InputError(Fault("--level", fault.what)) from None
-    if not 0 < value < 1:
-        raise InputError(Fault("--level", f"expected a probability between 0 and 1, got {text!r}"))
-    return value
 
 
 def _report(p: Prediction, style: str) -> str:
