@@ -142,7 +142,7 @@ def faults_of(error: ValidationError, where: str, spec: type[BaseModel]) -> list
         field = ".".join(path)
         kind, given = item["type"], item.get("input")
         if kind in ("extra_forbidden", "invalid_key"):
-            hint = did_you_mean(path[-1], _fields_at(spec, path[:-1]))
+            hint = did_you_mean(path[-1], fields_at(spec, path[:-1]))
             faults.append(Fault(f"{where}: {field}", "no such field", hint or "remove it"))
         elif kind == "missing":
             faults.append(Fault(f"{where}: {field}", "expected a value, got nothing", "add it"))
@@ -180,7 +180,7 @@ def _marks(annotation: Any) -> list[Any]:
     return [*getattr(annotation, "__metadata__", ()), *inner]
 
 
-def _fields_at(spec: type[BaseModel], path: list[str]) -> list[str]:
+def fields_at(spec: type[BaseModel], path: list[str]) -> list[str]:
     """Names of the fields that a spec has at a dotted path, for "did you mean"."""
     for name in path:
         if name not in spec.model_fields:  # the key of a mapping

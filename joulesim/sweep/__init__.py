@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,19 +95,23 @@ def sweep(
     """
     plan = prepare(scenario, over, variables=variables, intervals=intervals, level=level, draws=draws,
                    uncertain=uncertain, seed=seed, text=text)
-    if client is not None:
-        client = cluster.connect(client)
-    if to is not None:
-        return _on_disk(plan, Path(to), units.quantity(memory, "byte", "memory"), client, progress)
+    with cluster.connected(client) as workers:
+        if to is not None:
+            return _on_disk(plan, Path(to), units.quantity(memory, "byte", "memory"), workers, progress)
+        return dataset(plan, _in_memory(plan, workers, progress))
+
+
+def _in_memory(plan: Plan, client, progress: bool) -> dict[str, np.ndarray]:
+    """Every variable as an array."""
     _check_memory(plan)
     shown = Progress(plan.size, progress)
     if client is not None:
-        return dataset(plan, cluster.fill(plan, client, shown.advance))
+        return cluster.fill(plan, client, shown.advance)
     out = plan.allocate()
     for region in cut(plan.whole, _STEP):
         plan.fill(out, region)
         shown.advance(math.prod(s.stop - s.start for s in region))
-    return dataset(plan, out)
+    return out
 
 
 _STEP = 1 << 22
@@ -146,7 +149,6 @@ def _on_disk(plan: Plan, path: Path, memory: float, client, progress: bool):
         return xarray.open_dataset(path, engine="zarr", consolidated=False, chunks=None)
     dataset(plan, {}).to_netcdf(path.with_name(path.name + ".writing"), engine="h5netcdf")
     store.to_netcdf(kept, path)
-    shutil.rmtree(kept.path)
     return xarray.open_dataset(path, engine="h5netcdf", chunks=None)
 
 
@@ -204,8 +206,10 @@ def coordinates(plan: Plan) -> dict[str, Any]:
             attributes = {"field": full}
             if full in axis.numeric:
                 attributes["units"] = units.symbol(swept.unit(full))
-            elif not all(isinstance(value, (int, float)) for value in values):
-                values = np.array(["as the checkpoint stores it" if v is None else swept.id_of(v) for v in values], dtype=object)
+            else:
+                values = axis.labels[full]
+                if not all(isinstance(value, (int, float)) for value in values):
+                    values = np.array(list(map(str, values)), dtype=object)
             found[name] = (axis.name, np.asarray(values), attributes)
     return found
 

@@ -13,7 +13,7 @@ from joulesim import catalogue, units
 from joulesim.constants import UNITS
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.scenario import SHORTCUTS, Scenario
-from joulesim.specs.base import Spec, unit_of
+from joulesim.specs.base import Spec, fields_at, unit_of
 
 _LENGTHS = ("workload.prompt_tokens", "workload.output_tokens", "workload.shared_prefix_tokens", "workload.thinking_tokens")
 _COUNTS = ("serving.batch", "task.correct")
@@ -34,11 +34,13 @@ class Axis:
     """Values of fields that go through the chain as arrays. [SI]"""
     discrete: dict[str, list] = field(default_factory=dict)
     """Values of fields that are resolved one by one."""
+    labels: dict[str, list] = field(default_factory=dict)
+    """Those values as they were written."""
 
     def part(self, at: slice) -> Axis:
         """A piece of the dimension."""
         return Axis(self.name, at.stop - at.start, {f: v[at] for f, v in self.numeric.items()},
-                    {f: v[at] for f, v in self.discrete.items()})
+                    {f: v[at] for f, v in self.discrete.items()}, {f: v[at] for f, v in self.labels.items()})
 
     def runs(self) -> list[tuple[int, int, dict[str, Any]]]:
         """Stretches of the dimension over which every discrete field keeps its value."""
@@ -95,14 +97,17 @@ def read(over: Mapping[str, Any], scenario: Scenario, text: bool = False) -> lis
     faults, found, seen = [], [], set()
     for name, values in over.items():
         fields = values if isinstance(values, Mapping) and not _exists(name) else {name: values}
-        columns = {}
+        columns, labels = {}, {}
         for given, column in fields.items():
             try:
                 full = _field(given)
                 if full in seen:
                     raise InputError(Fault(given, "expected each field once, got it along two dimensions"))
                 seen.add(full)
+                column = _listed(given, column)
                 columns[full] = _values(given, full, column, scenario, text)
+                labels[full] = ["as stored" if v is None else v if isinstance(v, (int, float)) else id_of(v) for v in column
+                                ] if isinstance(columns[full], list) else []
             except InputError as error:
                 faults += error.faults
         sizes = {full: len(column) for full, column in columns.items()}
@@ -112,7 +117,7 @@ def read(over: Mapping[str, Any], scenario: Scenario, text: bool = False) -> lis
         elif sizes:
             numeric = {f: v for f, v in columns.items() if isinstance(v, np.ndarray)}
             discrete = {f: v for f, v in columns.items() if f not in numeric}
-            found.append(Axis(name, next(iter(sizes.values())), numeric, discrete))
+            found.append(Axis(name, next(iter(sizes.values())), numeric, discrete, {f: labels[f] for f in discrete}))
     if faults:
         raise InputError(faults)
     return _with_distributions(found, scenario)
@@ -131,16 +136,24 @@ def _field(given: str) -> str:
         raise InputError(Fault(given, "no such constant", did_you_mean(rest, UNITS)))
     if not _exists(given):
         raise InputError(Fault(given, "no such field", did_you_mean(given, [*Scenario.model_fields, *SHORTCUTS])))
+    *parents, last = full.split(".")
+    known = fields_at(Scenario, parents) if head != "constants" else []
+    if known and last not in known:
+        raise InputError(Fault(given, "no such field", did_you_mean(last, known)))
     return full
 
 
-def _values(given: str, full: str, values: Any, scenario: Scenario, text: bool):
-    """Array of a numeric field, list of any other; each value is known to be one that the field takes."""
+def _listed(given: str, values: Any):
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         raise InputError(Fault(given, f"expected a list of values, got {values!r}"))
     values = values if isinstance(values, np.ndarray) else list(values)
     if len(values) == 0:
         raise InputError(Fault(given, "expected at least one value, got an empty range"))
+    return values
+
+
+def _values(given: str, full: str, values: Any, scenario: Scenario, text: bool):
+    """Array of a numeric field, list of any other; numbers are known to be ones that the field takes."""
     wanted = unit(full)
     if wanted is None or any(v is None or isinstance(v, (Mapping, Spec)) for v in values if not isinstance(values, np.ndarray)):
         return [_loaded(full, v, scenario, text) for v in values]
@@ -150,8 +163,11 @@ def _values(given: str, full: str, values: Any, scenario: Scenario, text: bool):
         text_only = text and wanted not in ("", "token")
         column = np.array([_number(v, wanted, given, text_only) for v in values])
     if not full.startswith("constants."):
-        for value in _telling(column):
-            scenario.replace({full: value})
+        try:
+            for value in _telling(column):
+                scenario.replace({full: value})
+        except InputError as error:
+            raise InputError([Fault(given, fault.what, fault.remedy) for fault in error.faults]) from None
     elif not np.all(np.isfinite(column)):
         raise InputError(Fault(given, "expected finite values"))
     return column
@@ -183,4 +199,5 @@ def _with_distributions(axes: list[Axis], scenario: Scenario) -> list[Axis]:
         return axes
     meets = (*_LENGTHS, "serving.batch")
     return [Axis(a.name, a.size, {f: v for f, v in a.numeric.items() if f not in meets},
-                 a.discrete | {f: v.tolist() for f, v in a.numeric.items() if f in meets}) for a in axes]
+                 a.discrete | (whole := {f: v.tolist() for f, v in a.numeric.items() if f in meets}), a.labels | whole)
+            for a in axes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +19,22 @@ _PIECE = 1 << 18
 """Points of a task."""
 
 
-def connect(client):
-    """A client: the one given, or one of the scheduler at an address."""
+@contextmanager
+def connected(client):
+    """The client given, or one of the scheduler at an address, closed at the end; ``None`` for none."""
+    if not isinstance(client, str):
+        yield client
+        return
     try:
         import distributed
     except ImportError:
         raise InputError(Fault("--scheduler", "dask.distributed is not installed", "pip install 'joulesim[cluster]'")) from None
-    if not isinstance(client, str):
-        return client
     try:
-        return distributed.Client(client, timeout="10s")
+        made = distributed.Client(client, timeout="10s")
     except (OSError, ValueError) as error:
         raise InputError(Fault("--scheduler", f"expected a Dask scheduler at {client!r}, found none ({error})")) from None
+    with made:
+        yield made
 
 
 def fill(plan: Plan, client, advance: Callable[[int], None]) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from joulesim.sweep.plan import Plan, Region, cut, dtype_of
 PROGRAM = 400e6
 """Memory of the interpreter, its libraries and the tiles in work, before any chunk. [B]"""
 _LARGEST_CHUNK = 1 << 20
-_JOURNAL = "joulesim-sweep.jsonl"
 
 
 def check_disk(plan: Plan, path: Path) -> None:
@@ -61,8 +61,9 @@ class Store:
 
     def __init__(self, plan: Plan, path: Path, memory: float):
         self.plan, self.path = plan, path
-        self.chunks: list[Region] = list(cut(plan.whole, chunk_points(plan, memory)))
+        self.chunk_points = chunk_points(plan, memory)
         self.done: set[int] = set()
+        self.journal = path.with_name(f".{path.name}.journal")
 
     def open(self, header) -> None:
         """
@@ -71,14 +72,13 @@ class Store:
         ``header`` writes coordinates and attributes: a function of the path.
         """
         name = _fingerprint(self.plan)
-        journal = self.path / _JOURNAL
-        if journal.is_file():
-            first, *rest = journal.read_text().splitlines()
+        if self.journal.is_file() and self.path.exists():
+            first, *rest = self.journal.read_text().splitlines()
             found = json.loads(first)
             if found["sweep"] != name:
                 raise InputError(Fault(str(self.path), "expected the results of this sweep, found those of another one",
                                        "remove it or write to another path"))
-            self.chunks = list(cut(self.plan.whole, found["chunk_points"]))
+            self.chunk_points = found["chunk_points"]
             self.done = {int(line) for line in rest if line.isdigit()}
             return
         if self.path.exists() and any(self.path.iterdir()):
@@ -95,8 +95,13 @@ class Store:
             group.create_array(variable, shape=self.plan.shape, chunks=shape, dtype=kind, compressors=codec,
                                fill_value=np.nan if kind.kind == "f" else -1, attributes=self.attributes(variable),
                                dimension_names=[axis.name for axis in self.plan.axes])
-        most = max(_size(chunk) for chunk in self.chunks)
-        _append(journal, json.dumps({"sweep": name, "chunk_points": most}))
+        self.journal.unlink(missing_ok=True)
+        _append(self.journal, json.dumps({"sweep": name, "chunk_points": self.chunk_points}))
+
+    @cached_property
+    def chunks(self) -> list[Region]:
+        """Where each chunk lies."""
+        return list(cut(self.plan.whole, self.chunk_points))
 
     def attributes(self, variable: str) -> dict[str, Any]:
         """Attributes of a variable."""
@@ -112,7 +117,7 @@ class Store:
     def finish(self, index: int) -> None:
         """Note that a chunk is there, so that it is not computed again."""
         self.done.add(index)
-        _append(self.path / _JOURNAL, str(index))
+        _append(self.journal, str(index))
 
     def points(self, index: int) -> int:
         """Points of a chunk."""
@@ -149,6 +154,8 @@ def to_netcdf(store: Store, path: Path) -> None:
             for region in store.chunks:
                 variable[region] = group[name][region]
     os.replace(unfinished, path)
+    shutil.rmtree(store.path)
+    store.journal.unlink()
 
 
 def _size(region: Region) -> int:
