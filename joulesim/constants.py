@@ -34,6 +34,8 @@ UNITS = {
 """Unit of each constant, in the order in which the chain meets them."""
 
 _OVERHEAD_SPREAD = 0.5
+_EAGER_GAP = 0.2
+"""Gap that stays on the device between kernels queued ahead, over the time in which the host launches one."""
 _EXPERT_KERNELS = 4
 """Router, top-k, gather and scatter: what a layer of routed experts launches beside its products."""
 
@@ -140,8 +142,11 @@ def _overheads(runtime: RuntimeSpec) -> dict[str, Constant]:
         source = runtime.source(name)
         return Constant(value, _OVERHEAD_SPREAD, source.kind if source else "assumed", source.ref if source else runtime.name)
 
+    launches = declared.kernel_launch * declared.kernels_per_layer
+    eager = {"eager_layer_overhead": constant("overheads.kernel_launch", launches)} if runtime.graph_rows == 0 else {}
     return {
-        "layer_overhead": constant("overheads.kernel_launch", declared.kernel_launch * declared.kernels_per_layer),
+        **eager,
+        "layer_overhead": constant("overheads.kernel_launch", launches * (_EAGER_GAP if eager else 1.0)),
         "moe_layer_overhead": constant("overheads.kernel_launch", declared.kernel_launch * _EXPERT_KERNELS),
         "host_per_step": constant("overheads.host_per_step", declared.host_per_step),
         "host_per_sequence": constant("overheads.host_per_sequence", declared.host_per_sequence),

@@ -11,6 +11,7 @@ import numpy as np
 from joulesim import catalogue
 from joulesim.errors import Fault, InputError
 from joulesim.formulas import batching, lengths
+from joulesim.models.mixes import weight_table
 from joulesim.scenario import Scenario
 from joulesim.specs.format import FormatSpec
 from joulesim.specs.model import Mixer
@@ -129,6 +130,8 @@ class Inputs(NamedTuple):
     """Cells that a sequence takes: reserved whole, or on average while it runs where blocks are paged. [token]"""
     batch: Any
     utilisation: Any
+    speculation: Any = None
+    """:class:`joulesim.rounds.Plan` of drafted decoding; ``None``: every token in its own step."""
 
 
 class Unknown(NamedTuple):
@@ -213,7 +216,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         lane_rows=float(runtime.lane_rows),
         row_tile=float(runtime.row_tile),
         prefill_chunk=float(runtime.prefill_chunk),
-        graph_rows=float(runtime.graph_limit(model.architecture) or math.inf),
+        graph_rows=math.inf if (rows := runtime.graph_limit(model.architecture)) is None else float(rows),
         latent_heads=float(runtime.latent_attention_heads),
         expert_tile=kernel.tile,
         switches_tile=kernel.switches_tile and degrees.tensor * degrees.data > 1,
@@ -242,7 +245,26 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         context=context,
         batch=scenario.serving.batch * 1.0,
         utilisation=scenario.serving.utilisation,
+        speculation=_speculation(scenario, assumptions),
     ), unknown, assumptions
+
+
+def _speculation(scenario: Scenario, assumptions: list[str]):
+    """Plan of drafted decoding, the draft as a scenario of its own beside the target."""
+    spec = scenario.speculation
+    if spec.method == "none":
+        return None
+    from joulesim import rounds
+
+    rounds.refuse(scenario, assumptions)
+    draft = None
+    if spec.method == "draft":
+        beside = scenario.model_copy(update={
+            "model": spec.draft_model, "weights": spec.draft_weights, "speculation": type(spec)(),
+            "kv_cache": spec.draft_kv_cache or scenario.kv_cache})
+        beside._weight_rows = weight_table(beside.model, beside.weights, catalogue.FORMATS)
+        draft = gather(beside)[0]
+    return rounds.Plan(rounds.expected_round(spec), draft, spec.kv_carry)
 
 
 def expert_format(scenario: Scenario) -> str | None:
@@ -288,8 +310,6 @@ def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
     faults = []
     hardware, runtime, serving = scenario.hardware, scenario.runtime, scenario.serving
     later = "predicted by a later version; remove it"
-    if scenario.speculation.method != "none":
-        faults.append(Fault("speculation.method", "expected none: speculative decoding is not modelled yet", later))
     degrees = serving.parallelism
     if degrees.pipeline != 1:
         faults.append(Fault("serving.parallelism.pipeline",

@@ -93,8 +93,9 @@ class RuntimeSpec(Spec):
     """Scope of dynamic activation quantisation; ``per-tensor`` makes acceptance depend on how tokens are fed."""
     memory: MemoryRules = MemoryRules()
     overheads: Overheads = Overheads()
-    graph_rows: Count | None = None
-    """Rows up to which steps replay a captured graph; larger ones launch kernel by kernel. ``None``: no such limit."""
+    graph_rows: Whole | None = None
+    """Rows up to which steps replay a captured graph; larger ones launch kernel by kernel, from the host. ``None``: no
+    such limit; 0: an eager engine, whose launches run on the host beside the device."""
     graph_rows_of: dict[str, Count] = Field(default_factory=dict)
     """The same for architectures that the engine treats apart."""
     latent_attention_heads: Whole = 0
