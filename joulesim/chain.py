@@ -172,10 +172,22 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     filled = matrices.plus(head(x, c, batch)).plus(look(x, c, _of_prompt(x), _unpacked(x, c)).times(batch))
     prefill = _with_host(x, c, filled, mean(full + np.minimum(rest, 1.0), x) * c["host_per_step"])
 
+    if x.speculation is not None:
+        return _speculative(x, c, prefill, steps)
     each = layers(x, c, batch).plus(head(x, c, batch)).plus(sample(x, c, batch)).times(mean(steps, x))
     decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), _issued(x, c)).times(batch))
     decode = _with_host(x, c, decoded, mean(steps, x) * (c["host_per_step"] + c["host_per_sequence"] * batch))
     return prefill, decode, prefill
+
+
+def _speculative(x: Inputs, c, prefill: Stretch, steps) -> tuple[Stretch, Stretch, Stretch]:
+    """The draft reads the prompt too; decode runs in rounds."""
+    from joulesim import rounds
+
+    draft = x.speculation.draft
+    if draft is not None:
+        prefill = prefill.plus(_static(draft, c)[0])
+    return prefill, rounds.decode(x, c, steps), prefill
 
 
 def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
@@ -378,12 +390,12 @@ def _of_prompt(x: Inputs) -> Looked:
     return looked(x, x.cached, x.prompt, queries)
 
 
-def look(x: Inputs, c: dict[str, Any], what: Looked, instructions) -> Work:
+def look(x: Inputs, c: dict[str, Any], what: Looked, instructions, per_pair=0.0) -> Work:
     """
     Attention, indexing and recurrent state of one sequence.
 
-    ``instructions`` are spent on each element read, for every query head. Each mixer's cost is homogeneous in what
-    it looks at, so the expectation over lengths may be taken before it.
+    ``instructions`` are spent on each element read, for every query head, ``per_pair`` on each element and query.
+    Each mixer's cost is homogeneous in what it looks at, so the expectation over lengths may be taken before it.
     """
     total = Work()
     rate = issue_limited_bandwidth(x, c) * c["attention_bandwidth_factor"]
@@ -397,7 +409,8 @@ def look(x: Inputs, c: dict[str, Any], what: Looked, instructions) -> Work:
                  + (what.earlier * m.index_flops + what.tokens * m.state_flops) / x.tensor)
         group = m.query_heads / m.kv_heads if m.kv_heads else 1.0
         moved = (read + written) * x.cache_bytes + 2.0 * m.state_bytes * what.token_reads / x.tensor
-        work = _product(x, c, moved, flops, 0.0, read * instructions * group, rate, flops / arithmetic_rate)
+        issued = (read * instructions + held * seen * m.cache_elements * per_pair) * group
+        work = _product(x, c, moved, flops, 0.0, issued, rate, flops / arithmetic_rate)
         total = total.plus(work.times(m.layers))
     return total
 
@@ -489,13 +502,17 @@ def bounds(x: Inputs, c, p: Phase) -> dict[str, Any]:
 # --- what fits ------------------------------------------------------------------------------------------
 
 
+_BOTH_MODELS = ("weights", "kv_cache", "kv_cache_per_sequence", "kv_cache_shared", "buffers")
+"""Parts that a draft model adds to."""
+
+
 def memory_parts(x: Inputs) -> dict[str, Any]:
     """Arithmetic of one device's memory, part by part. [B]"""
     batch = x.batch / x.data
     sequence = sequence_bytes(x, x.context)
     shared = growing_bytes(x, mean(x.cached, x)) if x.shares_prefix else 0.0
     held = 1.0 / x.expert if x.expert > 1 else 1.0 / x.tensor
-    return {
+    parts = {
         "capacity": x.memory_capacity,
         "usable": x.memory_capacity * x.memory_share - x.context_reserve,
         "context_reserve": x.context_reserve,
@@ -507,6 +524,10 @@ def memory_parts(x: Inputs) -> dict[str, Any]:
         "buffers": memory.logits_bytes(x.prefill_chunk if x.logits_for_chunk else batch, x.vocabulary)
         + x.prefill_chunk * (4.0 * x.activation_copies * x.hidden_size + x.mask_bytes * x.context) + x.workspace,
     }
+    if x.speculation is None or x.speculation.draft is None:
+        return parts
+    beside = memory_parts(x.speculation.draft._replace(batch=x.batch))
+    return parts | {name: parts[name] + beside[name] for name in _BOTH_MODELS}
 
 
 def largest_batch(x: Inputs):

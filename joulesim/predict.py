@@ -13,6 +13,7 @@ import numpy as np
 
 from joulesim import chain, constants, grid, inputs, uncertainty
 from joulesim.errors import Fault, InputError
+from joulesim.errors import Fault, InputError
 from joulesim.formulas import answer
 from joulesim.inputs import Inputs
 from joulesim.prediction import Accuracy, Estimate, Prediction
@@ -47,6 +48,7 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     outcome = chain.run(x, uncertainty.spread_out(known))
     fits, verdict = _verdict(outcome, x, scenario)
+    _refuse_draft(fits, x, scenario)
     reasons = _reasons(unknown, known, scenario)
 
     totals = quantities(x, outcome, scenario)
@@ -212,6 +214,16 @@ def _verdict(o: chain.Outcome, x: Inputs, scenario: Scenario) -> tuple[bool | No
 
 _QUANTITIES = ("prices.", "hardware.", "runtime.")
 """Parts of a scenario whose numbers are text with a unit; ``hardware`` and ``runtime`` only where changed inline."""
+
+
+def _refuse_draft(fits: bool | None, x: Inputs, scenario: Scenario) -> None:
+    """A draft that does not fit beside a target that fits alone."""
+    alone = x._replace(speculation=None)
+    if fits is False and x.speculation is not None and x.batch <= float(chain.largest_batch(alone)):
+        parts, mib = chain.memory_parts(x), 2.0**20
+        over = sum(float(parts[name]) for name in ("weights", "kv_cache", "buffers")) - float(parts["usable"])
+        raise InputError(Fault("speculation.draft_model", f"expected a draft that fits beside {scenario.model.name}, got one "
+                               f"that needs {over / mib:,.0f} MiB too much", "take a smaller draft, context or batch"))
 
 
 def _declared_without_source(scenario: Scenario) -> list[str]:
