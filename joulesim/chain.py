@@ -14,6 +14,7 @@ import numpy as np
 from joulesim.formulas import attention, batching, calls, kv_cache, lengths, memory, parallelism, power, roofline
 from joulesim.formulas import weights as weight_traffic
 from joulesim.inputs import Inputs, Matrices
+from joulesim.specs.model import GROWING
 
 
 _LATENT = ("mla", "sparse")
@@ -170,13 +171,14 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     for rows, share in lengths.groups(rest, x.weight):
         matrices = matrices.plus(layers(x, c, rows).times(share * np.minimum(rows, 1.0)))
     filled = matrices.plus(head(x, c, batch)).plus(look(x, c, _of_prompt(x), _unpacked(x, c)).times(batch))
-    prefill = _with_host(x, c, filled, mean(full + np.minimum(rest, 1.0), x) * c["host_per_step"])
+    host = c["host_per_step"] + (c["eager_layer_overhead"] * x.layers if x.graph_rows == 0 else 0.0)
+    prefill = _with_host(x, c, filled, mean(full + np.minimum(rest, 1.0), x) * host)
 
     if x.speculation is not None:
         return _speculative(x, c, prefill, steps)
     each = layers(x, c, batch).plus(head(x, c, batch)).plus(sample(x, c, batch)).times(mean(steps, x))
     decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), _issued(x, c)).times(batch))
-    decode = _with_host(x, c, decoded, mean(steps, x) * (c["host_per_step"] + c["host_per_sequence"] * batch))
+    decode = _with_host(x, c, decoded, mean(steps, x) * (host + c["host_per_sequence"] * batch))
     return prefill, decode, prefill
 
 
@@ -377,9 +379,7 @@ def _caught_running(x: Inputs) -> Looked:
     """One step of a sequence caught running, of which the mean context is known."""
     context = x.running_context
     seen = tuple(
-        0.0 * context if m.kind in ("none", "linear", "mamba")
-        else attention.mean_within(context, np.inf if m.window is None else m.window)
-        + (context / m.compression if m.kind == "compressed" else 0.0)
+        0.0 * context if m.kind in ("none", "linear", "mamba") else attention.mean_within(context, _tokens_within(m))
         for m in x.mixers
     )
     return Looked(seen, seen, context, context, 1.0, 1.0)
@@ -405,7 +405,7 @@ def look(x: Inputs, c: dict[str, Any], what: Looked, instructions, per_pair=0.0)
         read = held * (entries * m.cache_elements + what.earlier_read * m.index_elements)
         written = held * what.tokens * (m.cache_elements + m.index_elements)
         heads = np.maximum(m.query_heads / x.tensor, x.latent_heads if m.kind in _LATENT else 0.0)
-        flops = (attention.flops(seen, heads, m.key_width, m.value_width)
+        flops = (attention.flops(seen / m.compression, heads, m.key_width, m.value_width)
                  + (what.earlier * m.index_flops + what.tokens * m.state_flops) / x.tensor)
         group = m.query_heads / m.kv_heads if m.kv_heads else 1.0
         moved = (read + written) * x.cache_bytes + 2.0 * m.state_bytes * what.token_reads / x.tensor
@@ -417,14 +417,16 @@ def look(x: Inputs, c: dict[str, Any], what: Looked, instructions, per_pair=0.0)
 
 def token_pairs(mixer, first, last):
     """Query-key pairs of a mixer for the tokens at ``first + 1 .. last``. [token^2]"""
-    window = np.inf if mixer.window is None else mixer.window
     if mixer.kind in ("none", "linear", "mamba"):
         return 0.0 * last
     if mixer.kind == "chunked":
-        return attention.chunk_pairs(first, last, window)
-    if mixer.kind == "compressed":
-        return attention.pairs(first, last, window) + attention.pairs(first, last, np.inf) / mixer.compression
-    return attention.pairs(first, last, window)
+        return attention.chunk_pairs(first, last, mixer.window)
+    return attention.pairs(first, last, _tokens_within(mixer))
+
+
+def _tokens_within(mixer) -> float:
+    """Tokens that a query sees at most, those behind a compressed entry counted one by one."""
+    return np.inf if mixer.window is None else mixer.window * mixer.compression
 
 
 # --- what it costs ---------------------------------------------------------------------------------------
@@ -543,7 +545,7 @@ def sequence_bytes(x: Inputs, context):
     windowed = sum(
         m.layers * parallelism.cache_share(x.tensor, m.kv_heads) * kv_cache.resident_bytes(
             kv_cache.cells(context, m.window + x.window_extra, x.kv_block), m.cache_elements, x.cache_bytes)
-        for m in x.mixers if m.kind in ("sliding", "chunked", "compressed") and m.window
+        for m in x.mixers if m.kind in ("sliding", "chunked")
     )
     return growing_bytes(x, context) + windowed + sum(m.layers * m.state_bytes for m in x.mixers) / x.tensor
 
@@ -552,10 +554,9 @@ def growing_bytes(x: Inputs, context):
     """The part of a sequence's cache that grows with each token: what a shared prefix saves. [B]"""
     total = 0.0
     for m in x.mixers:
-        keeps_all = m.kind in ("full", "mla", "sparse")
-        elements = (m.cache_elements if keeps_all or m.kind == "compressed" else 0.0) + m.index_elements
-        if elements:
+        if m.kind in GROWING:
             share = parallelism.cache_share(x.tensor, m.kv_heads) if m.kind not in _LATENT else 1.0
-            count = kv_cache.cells(context / (m.compression if m.kind == "compressed" else 1.0), np.inf, x.kv_block)
-            total = total + m.layers * share * kv_cache.resident_bytes(count, elements, x.cache_bytes)
+            count = kv_cache.cells(context, np.inf, x.kv_block)
+            kept = m.cache_elements + m.index_elements
+            total = total + m.layers * share * kv_cache.resident_bytes(count, kept, x.cache_bytes)
     return total

@@ -7,9 +7,9 @@ from typing import Any
 from joulesim import catalogue
 from joulesim.errors import Fault, InputError
 from joulesim.models.mixes import weight_table
-from joulesim.specs.model import ModelSpec
+from joulesim.specs.model import GROWING, Mixer, ModelSpec
 
-_GROWING = ("full", "mla", "sparse")
+_WINDOWED = ("sliding", "chunked")
 
 
 def inventory(model: ModelSpec, kv_format: str | None = None, weight_format: str | None = None,
@@ -42,7 +42,7 @@ def inventory(model: ModelSpec, kv_format: str | None = None, weight_format: str
         weights = catalogue.load_format("bf16")
     table = weight_table(model, weights, catalogue.FORMATS)
     size = cache.bytes_per_weight
-    growing, fixed = cache_elements(model)
+    growing, fixed, index = cache_elements(model)
     data = {
         "name": model.name,
         "architecture": model.architecture,
@@ -55,6 +55,7 @@ def inventory(model: ModelSpec, kv_format: str | None = None, weight_format: str
             "bytes_per_token_growing": _whole(growing * size),
             "bytes_fixed": _whole(fixed * size + state_bytes(model)),
             "elements_per_token": _whole(growing),
+            "index_bytes_per_token": _whole(index * size),
         },
         "weights": {"format": weights.name if weights else "checkpoint", "bytes": round(sum(row.bytes for row in table))},
         "hidden_size": model.hidden_size,
@@ -68,25 +69,17 @@ def inventory(model: ModelSpec, kv_format: str | None = None, weight_format: str
         "source": model.source,
     }
     if context:
-        elements = sum(m.layers * _elements_at(m, context) for m in model.mixers)
+        elements = sum(m.layers * _cells_at(m, context) * m.cache_elements for m in model.mixers)
         data["kv_cache"]["bytes_at_context"] = _whole(elements * size + state_bytes(model))
+        data["kv_cache"]["index_bytes_at_context"] = _whole(index * context * size)
     return data
 
 
-def cache_elements(model: ModelSpec) -> tuple[float, float]:
-    """Cache elements that grow with each token, and those of the windows, over all layers."""
-    growing = fixed = 0.0
-    for m in model.mixers:
-        main = m.layers * m.cache_elements
-        growing += m.layers * m.index_elements / (m.compression if m.kind == "compressed" else 1)
-        if m.kind in _GROWING:
-            growing += main
-        elif m.kind == "compressed":
-            growing += main / m.compression
-            fixed += main * (m.window or 0)
-        elif m.window:
-            fixed += main * m.window
-    return growing, fixed
+def cache_elements(model: ModelSpec) -> tuple[float, float, float]:
+    """Cache elements that grow with each token, those of the windows, and growing keys of an indexer, over all layers."""
+    growing = sum(m.layers * m.cache_elements for m in model.mixers if m.kind in GROWING)
+    fixed = sum(m.layers * m.cache_elements * m.window for m in model.mixers if m.kind in _WINDOWED)
+    return growing, fixed, sum(m.layers * m.index_elements for m in model.mixers)
 
 
 def state_bytes(model: ModelSpec) -> int:
@@ -94,11 +87,8 @@ def state_bytes(model: ModelSpec) -> int:
     return sum(m.layers * m.state_bytes for m in model.mixers)
 
 
-def _elements_at(m, context: int) -> float:
-    share = m.compression if m.kind == "compressed" else 1
-    cells = context if m.kind in _GROWING else min(context, m.window or 0)
-    summaries = context / share if m.kind == "compressed" else 0
-    return (cells + summaries) * m.cache_elements + context / share * m.index_elements
+def _cells_at(m: Mixer, context: int) -> int:
+    return context if m.kind in GROWING else min(context, m.window or 0)
 
 
 def _whole(number: float) -> int | float:

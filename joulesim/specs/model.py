@@ -6,6 +6,9 @@ from typing import Literal, NamedTuple
 
 MixerKind = Literal["full", "sliding", "chunked", "mla", "sparse", "compressed", "linear", "mamba", "none"]
 
+GROWING = ("full", "mla", "sparse", "compressed")
+"""Kinds whose cache grows with every token."""
+
 Role = Literal[
     "input_embedding", "output", "attention", "recurrent", "dense_ffn", "shared_expert", "routed_expert", "router", "vector",
 ]
