@@ -43,3 +43,10 @@ def test_flops_are_palms_attention_term():
 def test_arrays_go_through():
     pairs = attention.pairs(np.array([0, 2]), np.array([4, 6]), np.array([np.inf, 3]))
     assert pairs.tolist() == [10.0, 12.0]
+
+
+def test_mean_within_a_window():
+    """A censored exponential: no more than the window, no more than the mean, and the mean when nothing is cut."""
+    contexts = np.random.default_rng(1).exponential(1200.0, 400_000)
+    assert attention.mean_within(1200.0, 1024.0) == pytest.approx(np.minimum(contexts, 1024.0).mean(), rel=5e-3)
+    assert attention.mean_within(1200.0, np.inf) == 1200.0

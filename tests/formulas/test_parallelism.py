@@ -30,3 +30,9 @@ def test_without_heads_the_state_is_split():
 def test_issue_factor_is_neutral_without_exponent(rate, bandwidth):
     assert parallelism.issue_factor(rate, bandwidth, 0.0) == 1.0
     assert parallelism.issue_factor(2 * rate, bandwidth, 1.0) == pytest.approx(2 * parallelism.issue_factor(rate, bandwidth, 1.0))
+
+
+def test_collective_latency_grows_with_the_group():
+    assert parallelism.collective_latency(4e-6, 2, 0.8) == pytest.approx(4e-6)
+    assert parallelism.collective_latency(4e-6, 8, 1.0) == pytest.approx(28e-6)  # a ring of eight takes seven hops
+    assert parallelism.collective_latency(4e-6, 8, 0.8) < parallelism.collective_latency(4e-6, 8, 1.0)
