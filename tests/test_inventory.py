@@ -47,7 +47,7 @@ def test_cache_formats(kv, size):
 def test_weights_in_another_format():
     model = js.load_model("llama-3.1-8b-instruct")
     assert inventory(model)["weights"]["bytes"] == 2 * 8030261248
-    assert inventory(model, weight_format="f32")["weights"]["bytes"] == 4 * 8030261248
+    assert inventory(model, weight_format="f32")["weights"]["bytes"] == pytest.approx(4 * 8030261248, rel=1e-4)  # norms stay
     q4 = inventory(model, weight_format="q4_0")["weights"]["bytes"]
     assert 4.5 < 8 * q4 / 8030261248 < 5
 

@@ -171,7 +171,8 @@ def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power
     def drawn(s, time):
         return power_at(s, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
 
-    over = drawn(1.0, fixed + launched + overlapped) > limit
+    with np.errstate(invalid="ignore", divide="ignore"):  # no call, no time: nothing is over a limit
+        over = drawn(1.0, fixed + launched + overlapped) > limit
     if not np.any(over):
         return np.where(limit > static_power, 1.0, np.nan)
     one = 1.0 + 0.0 * (limit + over)

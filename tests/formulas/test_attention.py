@@ -50,3 +50,10 @@ def test_mean_within_a_window():
     contexts = np.random.default_rng(1).exponential(1200.0, 400_000)
     assert attention.mean_within(1200.0, 1024.0) == pytest.approx(np.minimum(contexts, 1024.0).mean(), rel=5e-3)
     assert attention.mean_within(1200.0, np.inf) == 1200.0
+
+
+@given(context=st.floats(1, 1e6), window=st.floats(1, 1e6))
+def test_the_mean_through_a_window_is_below_both(context, window):
+    seen = attention.mean_within(context, window)
+    assert 0 < seen <= min(context, window) * (1 + 1e-12)
+    assert attention.mean_within(context, np.inf) == context

@@ -36,3 +36,9 @@ def test_collective_latency_grows_with_the_group():
     assert parallelism.collective_latency(4e-6, 2, 0.8) == pytest.approx(4e-6)
     assert parallelism.collective_latency(4e-6, 8, 1.0) == pytest.approx(28e-6)  # a ring of eight takes seven hops
     assert parallelism.collective_latency(4e-6, 8, 0.8) < parallelism.collective_latency(4e-6, 8, 1.0)
+
+
+@given(hop=st.floats(1e-7, 1e-4), devices=st.integers(2, 64), exponent=st.floats(0, 1))
+def test_an_empty_collective_takes_between_one_hop_and_a_ring(hop, devices, exponent):
+    latency = parallelism.collective_latency(hop, devices, exponent)
+    assert hop * (1 - 1e-12) <= latency <= hop * (devices - 1) * (1 + 1e-12)
