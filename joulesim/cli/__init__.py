@@ -16,7 +16,8 @@ COMMANDS = {
     "model": "what a config.json, a .gguf or a shipped model is made of",
     "hardware": "device profiles, or one of them",
     "formats": "weight and cache formats, or one of them",
-    "validate": "how wrong predictions are, on published tables",
+    "validate": "how wrong predictions are, on published tables and on this machine",
+    "synth": "write a random-weight .gguf of any shape and format",
     "scenarios": "shipped scenarios, models and runtimes, or one of them",
 }
 
