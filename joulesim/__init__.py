@@ -9,6 +9,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "predict": "joulesim.predict",
     "sweep": "joulesim.sweep",
+    "optimise": "joulesim.optimise",
+    "frontier": "joulesim.sweep.views",
+    "best": "joulesim.sweep.views",
     "sobol": "joulesim.design",
     "random_design": "joulesim.design",
     "load_scenario": "joulesim.scenario",

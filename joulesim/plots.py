@@ -122,3 +122,59 @@ def parity(errors):
     figure.tight_layout()
     plt.close(figure)
     return figure
+
+
+def sweep(dataset, quantity: str):
+    """A quantity over a sweep: lines over one number, a map over two, else the frontier against the time to first token."""
+    numbers = [name for name in dataset.sizes if name in dataset.coords and dataset[name].dtype.kind == "f" and dataset.sizes[name] > 1]
+    others = [name for name in dataset.sizes if name not in numbers and dataset.sizes[name] > 1]
+    if not numbers or len(numbers) > 2 or len(others) > (len(numbers) == 1):
+        return frontier(dataset, "ttft", quantity)
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7.5, 4.8))
+    found = dataset.squeeze()
+    if len(numbers) == 2:
+        x, y = sorted(numbers, key=found[quantity].dims.index, reverse=True)
+        values = found[quantity].transpose(y, x).values
+        mesh = axes.pcolormesh(found[x].values, found[y].values, np.ma.masked_invalid(values), shading="nearest", cmap="viridis_r")
+        figure.colorbar(mesh, label=_label(found[quantity]))
+        axes.set_ylabel(_label(found[y]))
+    else:
+        x = numbers[0]
+        for i in range(found.sizes[others[0]] if others else 1):
+            line = found.isel({others[0]: i}) if others else found
+            label = _named(line, others[0], i) if others else None
+            axes.plot(line[x].values, line[quantity].values, "o-", ms=3, label=label)
+        if others:
+            axes.legend(fontsize=8, title=others[0])
+        axes.set_ylabel(_label(found[quantity]))
+    axes.set_xlabel(_label(found[x]))
+    axes.set_title(dataset.attrs["title"], fontsize=10)
+    plt.close(figure)
+    return figure
+
+
+def frontier(dataset, x: str, y: str):
+    """Every point of a sweep by two quantities, and those that no other point beats."""
+    from joulesim.sweep import views
+
+    plt = _pyplot()
+    best = views.frontier(dataset, [x, y])
+    x, y = x.lstrip("-"), y.lstrip("-")
+    figure, axes = plt.subplots(figsize=(7.5, 4.8))
+    axes.plot(dataset[x].values.ravel(), dataset[y].values.ravel(), ".", ms=2, color="#bbbbbb", rasterized=True)
+    axes.plot(best[x].values, best[y].values, "o-", ms=4, color="#2a9d8f", label="frontier")
+    axes.set(xscale="log", yscale="log", xlabel=_label(dataset[x]), ylabel=_label(dataset[y]))
+    axes.set_title(dataset.attrs["title"], fontsize=10)
+    axes.legend(fontsize=8)
+    plt.close(figure)
+    return figure
+
+
+def _label(variable) -> str:
+    unit = variable.attrs.get("units", "")
+    return f"{variable.name.replace('_', ' ')}{f' [{unit}]' if unit and unit != '1' else ''}"
+
+
+def _named(line, dimension: str, position: int) -> str:
+    return str(line[dimension].item()) if dimension in line.coords else f"{dimension} {position}"
