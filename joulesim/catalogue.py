@@ -211,7 +211,8 @@ def load_format(value, base: Path | None = None, text: bool = True):
     from joulesim.specs.format import FormatSpec
 
     if isinstance(value, str):
-        value = _aliases().get(value.lower(), value.lower() if value.lower() in names("format") else value)
+        called = value.lower()
+        value = FORMATS.get(called) or FORMATS.get(_aliases().get(called, called)) or value
     return _read(FormatSpec, "format", value, base, text)
 
 
@@ -240,9 +241,11 @@ class _Formats(Mapping):
 
 @cache
 def _shipped_format(name: str):
+    from joulesim.specs.format import FormatSpec
+
     if name not in names("format"):
         raise KeyError(name)
-    return load_format(name)
+    return _read(FormatSpec, "format", name, None, text=True)
 
 
 FORMATS: Mapping = _Formats()

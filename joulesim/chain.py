@@ -7,6 +7,7 @@ prediction, the perturbed constants of an interval, and a block of a sweep. Coun
 
 from __future__ import annotations
 
+from operator import add, sub
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,11 +55,11 @@ class Work(NamedTuple):
 
     def plus(self, other: Work) -> Work:
         """Both stretches."""
-        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+        return Work(*map(add, self, other))
 
     def less(self, other: Work) -> Work:
         """What is left when the other stretch is done anyway."""
-        return Work(*(a - b for a, b in zip(self, other, strict=True)))
+        return Work(*map(sub, self, other))
 
     def times(self, n) -> Work:
         """The stretch repeated."""

@@ -29,6 +29,7 @@ def _table() -> dict:
     return catalogue.read_yaml(catalogue.folder("scenario") / "grid.yaml", "scenarios/grid.yaml")
 
 
+@cache
 def find(country: str) -> Grid:
     """
     Grid of a country by ISO 3166-1 alpha-3 code, English name or alias, in any case.

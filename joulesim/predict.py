@@ -55,7 +55,9 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     if fits is False:
         totals = dict.fromkeys(totals, np.nan)
         reasons = dict.fromkeys(totals, verdict)
-    estimates = {name: _estimate(name, value, level, reasons) for name, value in totals.items()}
+    spreads = uncertainty.log_spread(np.stack(np.broadcast_arrays(*map(np.atleast_1d, totals.values()))))
+    estimates = {name: _estimate(name, value, spread, level, reasons)
+                 for (name, value), spread in zip(totals.items(), spreads, strict=True)}
     right = accuracy(scenario.task, level)
     return Prediction(
         scenario=scenario,
@@ -152,13 +154,13 @@ def _per_correct(energy: Estimate, right: Accuracy, task: TaskSpec, level: float
     return Estimate(value, float(low), float(high), level, "")
 
 
-def _estimate(name: str, value, level: float, reasons: dict[str, str]) -> Estimate:
+def _estimate(name: str, value, spread: float, level: float, reasons: dict[str, str]) -> Estimate:
     centre = float(np.asarray(value).flat[0])
     if not math.isfinite(centre):
         return Estimate(None, None, None, level, _why(name, reasons))
     if centre <= 0:
         return Estimate(centre, centre, centre, level, "")
-    low, high = uncertainty.interval(centre, uncertainty.log_spread(value), level)
+    low, high = uncertainty.interval(centre, spread, level)
     return Estimate(centre, float(low), float(high), level, "")
 
 

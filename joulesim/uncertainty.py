@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -14,6 +15,7 @@ LEVEL = 0.8
 """Probability that an interval claims unless another is asked for."""
 
 
+@cache
 def quantile(level: float) -> float:
     """Standard normal quantile of a two-sided level. [1]"""
     return NormalDist().inv_cdf(0.5 + level / 2)
@@ -26,31 +28,24 @@ def spread_out(constants: Mapping[str, Constant]) -> dict[str, Any]:
     One pass of the chain on these arrays gives a prediction and, through :func:`log_spread`, its uncertainty.
     """
     uncertain = _uncertain(constants)
-    columns = 1 + 2 * len(uncertain)
-    stacked = {}
-    for name, constant in constants.items():
-        if name in uncertain:
-            position = 1 + 2 * uncertain.index(name)
-            factors = np.ones(columns)
-            factors[position] = np.exp(constant.spread)
-            factors[position + 1] = np.exp(-constant.spread)
-            stacked[name] = constant.value * factors
-        else:
-            stacked[name] = constant.value
-    return stacked
+    logs = np.zeros((len(uncertain), 1 + 2 * len(uncertain)))
+    row, spread = np.arange(len(uncertain)), np.array([constants[name].spread for name in uncertain])
+    logs[row, 1 + 2 * row], logs[row, 2 + 2 * row] = spread, -spread
+    moved = {name: constants[name].value * factors for name, factors in zip(uncertain, np.exp(logs), strict=True)}
+    return {name: moved.get(name, constant.value) for name, constant in constants.items()}
 
 
 def _uncertain(constants: Mapping[str, Constant]) -> list[str]:
-    return [name for name, c in constants.items() if c.spread > 0 and np.any(c.value != 0)]
+    return [name for name, c in constants.items() if c.spread > 0 and np.count_nonzero(c.value)]
 
 
 def matters(constants: Mapping[str, Constant], *outcomes) -> frozenset[str]:
     """Uncertain constants that move any of the outcomes by more than a millionth; residual scatter is not among them."""
-    moving = set()
+    moving, uncertain = set(), _uncertain(constants)
     for outcome in map(np.asarray, outcomes):
         if outcome.ndim:
             moved = np.abs(outcome[1:] / outcome[0] - 1.0).reshape(-1, 2).max(axis=1) > 1e-6
-            moving |= {name for name, moves in zip(_uncertain(constants), moved, strict=True) if moves}
+            moving |= {name for name, moves in zip(uncertain, moved, strict=True) if moves}
     return frozenset(name for name in moving if not name.endswith("_residual"))
 
 

@@ -1,5 +1,6 @@
 """Lengths of requests as nodes and weights, so that costs are integrated instead of taken at the mean."""
 
+import functools
 import math
 
 import numpy as np
@@ -44,7 +45,7 @@ def lognormal_nodes(mean, sd, maximum):
     s = math.sqrt(math.log1p((sd / mean) ** 2))
     m = math.log(mean) - s * s / 2
     top = min((math.log(maximum) - m) / s, _FURTHEST + s) if math.isfinite(maximum) else _FURTHEST + 2 * s
-    x, w = np.polynomial.legendre.leggauss(_NODES)
+    x, w = _gauss_legendre()
     bottom = min(-_FURTHEST, top)
     score = bottom + (top - bottom) * (x + 1) / 2
     weight = w * (top - bottom) / 2 * np.exp(-score**2 / 2) / math.sqrt(2 * math.pi)
@@ -53,6 +54,12 @@ def lognormal_nodes(mean, sd, maximum):
         tail = 0.5 * math.erfc(top / math.sqrt(2))
         length, weight = np.append(length, maximum), np.append(weight, tail)
     return length, weight / weight.sum()
+
+
+@functools.cache
+def _gauss_legendre():
+    """Nodes and weights on [-1, 1]."""
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def histogram_nodes(edges, counts):

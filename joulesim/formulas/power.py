@@ -165,7 +165,7 @@ def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power
 
     Examples
     --------
-    >>> float(clock_factor(100.0, 20.0, 0.0, 160.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0))
+    >>> round(float(clock_factor(100.0, 20.0, 0.0, 160.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0)), 9)
     0.5
     """
     def drawn(s, time):

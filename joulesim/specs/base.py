@@ -29,7 +29,7 @@ class Source(BaseModel):
 class Spec(BaseModel):
     """A declared thing. Unknown fields are refused; fields are read-only."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     sources: dict[str, Source] = Field(default_factory=dict)
     """Source of each number by dotted field name; a name covers everything below it."""
