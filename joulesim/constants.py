@@ -86,6 +86,12 @@ def _rule(name: str, *keys: str) -> Constant:
     return Constant(rule["value"], rule["spread"], kind, rule["ref"])
 
 
+@cache
+def _for_all() -> dict[str, Constant]:
+    """Constants whose starting rule is the same for every device."""
+    return {name: _rule(name) for name, rules in _starting().items() if "all" in rules}
+
+
 def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | None = None,
               use_fitted: bool = True) -> dict[str, Constant]:
     """
@@ -102,8 +108,7 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     use_fitted : bool
         Whether fitted constants replace starting ones.
     """
-    found = _efficiencies(hardware) | _overheads(runtime)
-    found |= {name: _rule(name) for name, rules in _starting().items() if "all" in rules and name not in found}
+    found = _for_all() | _efficiencies(hardware) | _overheads(runtime)
     found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
     found |= _shares(hardware)
     table = fitted(runtime.name) if use_fitted else {}
