@@ -24,7 +24,7 @@ class Fault:
     def __str__(self) -> str:
         line = f"{self.where}: {self.what}" if self.where else self.what
         mark = "." if self.remedy[:1].isupper() else ";"
-        return (f"{line}{mark} {self.remedy}" if self.remedy else line).replace("\n", " ")
+        return " ".join((f"{line}{mark} {self.remedy}" if self.remedy else line).splitlines())
 
 
 class JoulesimError(Exception):

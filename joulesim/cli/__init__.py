@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -42,15 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 fine (an infeasible prediction included), 1 a bar was missed, 2 the input is wrong.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that has no µ still shows the rest
     try:
-        return _run(arguments)
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
     except InputError as error:
         for fault in error.faults:
             print(f"joulesim: {fault}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # the reader has seen enough; nothing more may be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"joulesim: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
 
 
 def _run(arguments: list[str]) -> int:

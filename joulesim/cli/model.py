@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from joulesim import catalogue, units
 from joulesim.cli import listing, output
-from joulesim.errors import Fault, InputError
+from joulesim.errors import Fault, InputError, shown
 from joulesim.inventory import inventory
 
 
@@ -28,8 +28,8 @@ def run(options) -> int:
 def _context(text: str | None) -> int | None:
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
-        raise InputError(Fault("--context", f"expected a whole number of tokens, got {text!r}"))
+    if not text.strip().isdecimal() or len(text) > 18 or int(text) < 1:
+        raise InputError(Fault("--context", f"expected a whole number of tokens, got {shown(text)}"))
     return int(text)
 
 
