@@ -111,7 +111,7 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     found = _for_all() | _efficiencies(hardware) | _overheads(runtime)
     found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
     found |= _shares(hardware)
-    table = fitted(runtime.name) if use_fitted else {}
+    table = fitted(runtime.constants_of or runtime.name) if use_fitted else {}
     parts = [table.get("shared", {}), table.get("experts", {}).get(expert_class, {}),
              table.get("devices", {}).get(hardware.name, {})]
     for part in parts:

@@ -68,6 +68,8 @@ class RuntimeSpec(Spec):
     title: str = ""
     engine: str
     backend: str = ""
+    constants_of: str = ""
+    """Runtime whose constants hold here too; empty: its own."""
     scheduler: Literal["static", "continuous"] = "static"
     """``static`` prefills a batch, then decodes it; ``continuous`` refills finished slots while others decode."""
     prefill_chunk: Count = 512
