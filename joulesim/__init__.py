@@ -12,6 +12,7 @@ _PUBLIC = {
     "optimise": "joulesim.optimise",
     "frontier": "joulesim.sweep.views",
     "best": "joulesim.sweep.views",
+    "scale": "joulesim.hypothetical",
     "sobol": "joulesim.design",
     "random_design": "joulesim.design",
     "load_scenario": "joulesim.scenario",

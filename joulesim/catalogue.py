@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from joulesim.errors import Fault, InputError, NotFoundError, did_you_mean, shown
+from joulesim.specs import derived
 from joulesim.specs.base import Spec, read_spec
 
 _FOLDERS = {
@@ -139,7 +140,8 @@ def _read(spec: type[Spec], kind: str, value: Any, base: Path | None, text: bool
     where, data = _declared(kind, value, base)
     if isinstance(data, Mapping) and isinstance(data.get("base"), spec):  # in Python: its numbers are SI already
         start = {field: getattr(data["base"], field) for field in spec.model_fields}
-        return read_spec(spec, merge(start, {k: v for k, v in data.items() if k != "base"}), where, text=False)
+        changes = {k: v for k, v in data.items() if k != "base"}
+        return read_spec(spec, _revised(kind, start, changes, where), where, text=False)
     return read_spec(spec, data, where, text)
 
 
@@ -163,7 +165,12 @@ def _declared(kind: str, value: Any, base: Path | None, seen: tuple[Path, ...] =
         return where, data
     del data["base"]
     start = _declared(kind, parent, base, seen)[1]
-    return where, merge(start, data) if isinstance(start, Mapping) else start
+    return where, _revised(kind, start, data, where) if isinstance(start, Mapping) else start
+
+
+def _revised(kind: str, start: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Plain data of a thing that differs from another one in some fields."""
+    return merge(start, derived.resolve(start, changes, where) if kind == "hardware" else changes)
 
 
 def merge(start: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def fitted(runtime: str) -> dict:
     return table
 
 
-def _rule(name: str, *keys: str) -> Constant:
+def starting_rule(name: str, *keys: str) -> Constant:
     """First rule of a table among ``keys``, else its ``other`` or ``all``."""
     table = _starting()[name]
     rule = next(table[key] for key in (*keys, "other", "all") if key in table)
@@ -89,7 +89,7 @@ def _rule(name: str, *keys: str) -> Constant:
 @cache
 def _for_all() -> dict[str, Constant]:
     """Constants whose starting rule is the same for every device."""
-    return {name: _rule(name) for name, rules in _starting().items() if "all" in rules}
+    return {name: starting_rule(name) for name, rules in _starting().items() if "all" in rules}
 
 
 def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | None = None,
@@ -108,8 +108,10 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     use_fitted : bool
         Whether fitted constants replace starting ones.
     """
+    if hardware.derived_from is not None and hardware.carry_over is not None:
+        return _carried(hardware, constants(hardware.derived_from, runtime, expert_class, use_fitted))
     found = _for_all() | _efficiencies(hardware) | _overheads(runtime)
-    found["overlap_exponent"] = _rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
+    found["overlap_exponent"] = starting_rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
     found |= _shares(hardware)
     table = fitted(runtime.constants_of or runtime.name) if use_fitted else {}
     parts = [table.get("shared", {}), table.get("experts", {}).get(expert_class, {}),
@@ -122,17 +124,32 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     return {name: found[name] for name in UNITS}
 
 
+def _carried(hardware: HardwareSpec, base: dict[str, Constant]) -> dict[str, Constant]:
+    """Constants of a hypothetical device: the base's efficiencies, its powers and energies as declared."""
+    rules, found = hardware.carry_over, dict(base)
+    applied = [(rules.static_power, ("static_power",)), (rules.energy_per_byte, ("energy_per_byte",)),
+               (rules.energy_per_operation, ("energy_per_flop", "energy_per_instruction", "active_power"))]
+    for rule, names in applied:
+        how, number = rule or ("x", 1.0)
+        for name in names:
+            value = number if how == "=" else base[name].value * number
+            said = "given" if how == "=" else "kept" if number == 1 else f"x{number:g}"
+            found[name] = base[name]._replace(value=value, kind="hypothetical", needs=() if how == "=" else base[name].needs,
+                                              ref=f"{said}, from {hardware.derived_from.name}; {base[name].ref}")
+    return found
+
+
 def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:
     """Sustained over peak rates."""
     place = hardware.kind if hardware.kind == "cpu" else hardware.vendor
-    bandwidth = _rule("bandwidth_efficiency", place)
+    bandwidth = starting_rule("bandwidth_efficiency", place)
     if hardware.measured_memory_bandwidth is not None and hardware.memory_bandwidth is not None:
-        rule = _rule("measured_bandwidth_share")
+        rule = starting_rule("measured_bandwidth_share")
         bandwidth = rule._replace(value=rule.value * hardware.measured_memory_bandwidth / hardware.memory_bandwidth,
                                   ref=f"measured bandwidth of the profile; {rule.ref}")
-    compute = _rule("compute_efficiency", place)
+    compute = starting_rule("compute_efficiency", place)
     if hardware.measured_compute_rate.fp16 is not None and hardware.compute_rate.fp16 is not None:
-        rule = _rule("measured_compute_share")
+        rule = starting_rule("measured_compute_share")
         compute = rule._replace(value=rule.value * hardware.measured_compute_rate.fp16 / hardware.compute_rate.fp16,
                                 ref=f"measured matrix rate of the profile; {rule.ref}")
     return {"bandwidth_efficiency": bandwidth, "compute_efficiency": compute, "narrow_compute_efficiency": compute,
@@ -157,7 +174,7 @@ def _overheads(runtime: RuntimeSpec) -> dict[str, Constant]:
         "host_per_sequence": constant("overheads.host_per_sequence", declared.host_per_sequence),
         "attention_instructions": constant("decode_attention_instructions", runtime.decode_attention_instructions),
         "cache_unpack_instructions": constant("cache_unpack_instructions", runtime.cache_unpack_instructions),
-        "host_exponent": _rule("host_exponent", "overlapped" if declared.host_overlaps_device else "in turns"),
+        "host_exponent": starting_rule("host_exponent", "overlapped" if declared.host_overlaps_device else "in turns"),
     }
 
 
@@ -166,7 +183,7 @@ def _shares(hardware: HardwareSpec) -> dict[str, Constant]:
     kinds = _starting()["energy_per_byte"]
     memory = Constant(np.nan, 0.0, "spec-only", "", ("memory_kind",))
     if hardware.memory_kind in kinds:
-        memory = _rule("energy_per_byte", hardware.memory_kind)
+        memory = starting_rule("energy_per_byte", hardware.memory_kind)
     return {"energy_per_byte": memory}
 
 
@@ -175,7 +192,7 @@ def idle_power(hardware: HardwareSpec) -> Constant:
     if hardware.idle_power.empty is not None:
         source = hardware.source("idle_power.empty")
         return Constant(hardware.idle_power.empty, 0.1, "spec-only", source.ref if source else "the profile")
-    rule = _rule("idle_share", "datacentre" if hardware.memory_kind.startswith("HBM") else "consumer")
+    rule = starting_rule("idle_share", "datacentre" if hardware.memory_kind.startswith("HBM") else "consumer")
     if hardware.power_limit is None:
         return rule._replace(value=np.nan, needs=("power_limit",))
     return rule._replace(value=rule.value * hardware.power_limit)

@@ -123,13 +123,16 @@ class Prediction:
     def rests_on(self) -> list[str]:
         """Assumed and spec-only numbers of the answer, one line each."""
         lines = list(self.assumptions)
+        lines += [f"hardware.{field}: hypothetical ({source.ref})" for field, source in self.scenario.hardware.sources.items()
+                  if source.kind == "hypothetical"]
         for name, c in self.constants.items():
-            if c.kind in ("assumed", "spec-only") and name in self.matters:
+            if c.kind in ("assumed", "spec-only", "hypothetical") and name in self.matters:
                 spread = f" ±{100 * np.expm1(c.spread):.0f} %"
                 lines.append(f"{name}: {units.show(c.value, UNITS[name])}{spread} ({c.kind}: {c.ref})")
-        residual = ", ".join(f"{name.removesuffix('_residual')} ±{100 * c.spread:.0f} %"
-                             for name, c in self.constants.items() if name.endswith("_residual"))
-        lines.append(f"model error until a held-out error replaces it: {residual} (assumed)")
+        for name, c in self.constants.items():
+            if name.endswith("_residual"):
+                lines.append(f"error of the model, {name.removesuffix('_residual')}: ±{100 * np.expm1(c.spread):.0f} % "
+                             f"({c.kind}: {c.ref})")
         return lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from joulesim.errors import did_you_mean
 from joulesim.specs.base import Spec, fraction, non_negative, positive
+from joulesim.specs.derived import CarryOver
 
 Boundary = Literal["chip", "board", "host", "wall"]
 """What a joule includes, from the die outwards; see ``docs/nomenclature.md``."""
@@ -96,6 +97,11 @@ class HardwareSpec(Spec):
     chip_share_of_memory_energy: fraction() | None = None
     """Share of the energy per byte that a chip counter sees; the rest is in the memory devices."""
     system: System = Field(default_factory=System)
+
+    derived_from: HardwareSpec | None = None
+    """Device that a hypothetical one differs from; its constants carry over as :attr:`carry_over` says."""
+    carry_over: CarryOver | None = None
+    """What happens to powers and energies on the way there."""
 
     unknown: dict[str, str] = Field(default_factory=dict)
     """Why a field is ``None``, by field name."""

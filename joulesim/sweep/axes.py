@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,10 @@ class Axis:
         if not self.discrete:
             return [(0, self.size, {})]
         rows = list(zip(*self.discrete.values(), strict=True))
-        found = []
-        for _, members in groupby(range(self.size), key=lambda i: tuple(map(id_of, rows[i]))):
-            members = list(members)
-            found.append((members[0], members[-1] + 1, dict(zip(self.discrete, rows[members[0]], strict=True))))
-        return found
+        starts = [i for i in range(self.size) if i == 0 or any(a is not b and (isinstance(a, Spec) or a != b)
+                                                              for a, b in zip(rows[i - 1], rows[i], strict=True))]
+        return [(start, stop, dict(zip(self.discrete, rows[start], strict=True)))
+                for start, stop in zip(starts, [*starts[1:], self.size], strict=True)]
 
 
 def id_of(value: Any) -> str:
@@ -156,7 +155,8 @@ def _values(given: str, full: str, values: Any, scenario: Scenario, text: bool):
     """Array of a numeric field, list of any other; numbers are known to be ones that the field takes."""
     wanted = unit(full)
     if wanted is None or any(v is None or isinstance(v, (Mapping, Spec)) for v in values if not isinstance(values, np.ndarray)):
-        return [_loaded(full, v, scenario, text) for v in values]
+        load = cache(lambda v: _loaded(full, v, scenario, text))
+        return [load(v) if isinstance(v, str) else _loaded(full, v, scenario, text) for v in values]
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
         column = values.astype(float)
     else:

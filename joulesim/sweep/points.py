@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from joulesim.formulas import answer
 from joulesim.predict import accuracy, quantities
 from joulesim.prediction import QUANTITIES
 from joulesim.scenario import Scenario
+from joulesim.specs import derived
 
 FITS, DOES_NOT_FIT, CAPACITY_UNKNOWN, BEYOND_RESERVED, BEYOND_MODEL = range(5)
 LEGEND = {
@@ -41,9 +43,20 @@ class Points(NamedTuple):
 
 def replace(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     """Scenario with arrays in the place of numbers that were checked before."""
-    for name, value in changes.items():
+    for name, value in (dict(changes) | _followers(scenario.hardware, changes)).items():
         scenario = _assigned(scenario, name.split("."), value)
     return scenario
+
+
+def _followers(hardware, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Measured rates that keep their ratio to a datasheet rate that is swept."""
+    found = {}
+    for rate, measured in derived.MEASURED.items():
+        if f"hardware.{rate}" in changes and f"hardware.{measured}" not in changes:
+            old, known = (reduce(getattr, path.split("."), hardware) for path in (rate, measured))
+            if old is not None and known is not None:
+                found[f"hardware.{measured}"] = known * changes[f"hardware.{rate}"] / old
+    return found
 
 
 def _assigned(spec, path: list[str], value):

@@ -15,7 +15,6 @@ import numpy as np
 import joulesim
 from joulesim import units
 from joulesim.errors import Fault, InputError
-from joulesim.sweep.axes import id_of
 from joulesim.sweep.plan import Plan, Region, cut, dtype_of
 
 PROGRAM = 400e6
@@ -176,7 +175,7 @@ def _fingerprint(plan: Plan) -> str:
     for axis in plan.axes:
         digest.update(f"{axis.name} {axis.size}".encode())
         for name, values in (axis.numeric | axis.discrete).items():
-            data = values.tobytes() if isinstance(values, np.ndarray) else "\n".join(map(id_of, values)).encode()
+            data = values.tobytes() if isinstance(values, np.ndarray) else "\n".join(map(repr, values)).encode()
             digest.update(name.encode() + data)
     for name, scores in plan.scores.items():
         digest.update(name.encode() + scores.tobytes())
