@@ -57,9 +57,12 @@ def _report(p: Prediction, style: str) -> str:
         f"{heading}, {s.runtime.name}, batch {p.batch}",
         p.reason + (f"; headroom {p.headroom / 2**20:,.0f} MiB" if p.headroom is not None else "")
         + (f"; largest batch {p.max_batch}" if p.max_batch is not None and p.feasible else ""),
-        "",
-        output.table(_rows(p), ("quantity", "value", f"{p.level:.0%} interval", "note"), style),
     ]
+    if p.feasible is False:
+        parts = [(name.replace("_", " "), units.show(size, "byte")) for name, size in (p.memory | {"headroom": p.headroom}).items()]
+        lines += ["", output.table(parts, ("memory", "size"), style)]
+    else:
+        lines += ["", output.table(_rows(p), ("quantity", "value", f"{p.level:.0%} interval", "note"), style)]
     shares = [(name, value) for name, value in p.breakdown.items() if value]
     if p.energy_per_answer:
         lines += ["", f"Energy per answer at the {s.boundary} boundary: " + ", ".join(

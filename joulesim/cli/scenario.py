@@ -25,7 +25,7 @@ def arguments(parser) -> None:
     short.add_argument("--runtime", metavar="RUNTIME", help="inference engine (default: the usual one of the device)")
     short.add_argument("--batch", help="sequences decoded together (default: 1)")
     short.add_argument("--prompt", help="prompt tokens (default: 512)")
-    short.add_argument("--output-tokens", "--output-length", dest="output_tokens", help="generated tokens (default: 256)")
+    short.add_argument("--output", "--output-tokens", dest="output_tokens", help="generated tokens (default: 256)")
 
 
 def read(name: str, options) -> tuple[Scenario, list[str]]:

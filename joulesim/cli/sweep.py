@@ -27,7 +27,7 @@ def arguments(parser) -> None:
     parser.add_argument("--variables", metavar="A,B", help="predicted quantities to keep (default: all)")
     parser.add_argument("--intervals", action="store_true", help="work out the interval of every quantity too")
     parser.add_argument("--draws", default="0", metavar="N", help="draws of the model's constants, as a dimension")
-    parser.add_argument("-o", "--output", default="table", metavar="WHERE",
+    parser.add_argument("-o", "--output-style", dest="output", default="table", metavar="WHERE",
                         help="table, json, csv, md, or a file that ends in .zarr, .nc, .csv or .json (default: table)")
     parser.add_argument("--rows", default="20", metavar="N", help="rows of a table (default: 20)")
     parser.add_argument("--memory", default="1 GB", help="most memory of a process that writes to disk (default: 1 GB)")
