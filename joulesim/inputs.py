@@ -196,9 +196,9 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         psu_efficiency=math.nan if hardware.system.psu_efficiency is None else hardware.system.psu_efficiency,
         chip_share_of_memory_energy=math.nan if hardware.chip_share_of_memory_energy is None
         else hardware.chip_share_of_memory_energy,
-        dense=_matrices(groups["dense"], rates, half),
-        routed=_matrices(groups[_ON_DEMAND], rates, half),
-        output=_matrices(groups[_LAST_ROW], rates, half),
+        dense=_matrices(groups["dense"], scenario.formats, rates, half),
+        routed=_matrices(groups[_ON_DEMAND], scenario.formats, rates, half),
+        output=_matrices(groups[_LAST_ROW], scenario.formats, rates, half),
         looked_up_bytes=sum(row.bytes for row in groups[_LOOKED_UP]),
         mixers=model.mixers,
         layers=model.layers,
@@ -262,7 +262,7 @@ def _speculation(scenario: Scenario, assumptions: list[str]):
         beside = scenario.model_copy(update={
             "model": spec.draft_model, "weights": spec.draft_weights, "speculation": type(spec)(),
             "kv_cache": spec.draft_kv_cache or scenario.kv_cache})
-        beside._weight_rows = weight_table(beside.model, beside.weights, catalogue.FORMATS)
+        beside._weight_rows = weight_table(beside.model, beside.weights, beside.formats)
         draft = gather(beside)[0]
     return rounds.Plan(rounds.expected_round(spec), draft, spec.kv_carry)
 
@@ -276,15 +276,15 @@ def expert_format(scenario: Scenario) -> str | None:
 def expert_class(scenario: Scenario) -> str | None:
     """Kernel class of the routed experts: their format, with ``-native`` where the device multiplies 4-bit operands."""
     name = expert_format(scenario)
-    native = name and catalogue.FORMATS[name].number_type == "fp4" and scenario.hardware.compute_rate.fp4
+    native = name and scenario.formats[name].number_type == "fp4" and scenario.hardware.compute_rate.fp4
     return f"{name}-native" if native else name
 
 
-def _matrices(rows, rates, half) -> Matrices:
+def _matrices(rows, formats, rates, half) -> Matrices:
     """Rows of a weight table added up; a number type without a rate on the device computes in 16 bit."""
     total = dict.fromkeys(Matrices._fields, 0.0)
     for row in rows:
-        layout = catalogue.FORMATS[row.format]
+        layout = formats[row.format]
         rate = getattr(rates, layout.number_type)
         narrow = layout.number_type in _NARROW and rate is not None
         prefix = "narrow_" if narrow else ""

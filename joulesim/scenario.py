@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from joulesim import catalogue
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.models.mixes import Row, weight_table
 from joulesim.specs.base import faults_of
+from joulesim.specs.format import FormatSpec
 from joulesim.specs.scenario import ScenarioSpec
 
 _RESOLVED = ("hardware", "runtime", "model", "weights", "kv_cache")
@@ -70,6 +72,11 @@ class Scenario(ScenarioSpec):
         return self._weight_rows
 
     @property
+    def formats(self) -> Mapping[str, FormatSpec]:
+        """Formats by name: the scenario's own before the shipped ones."""
+        return ChainMap({} if self.weights is None else {self.weights.name: self.weights}, catalogue.FORMATS)
+
+    @property
     def document(self) -> dict:
         """The scenario as it was declared: plain data that :func:`build` reads again."""
         return self._document
@@ -99,7 +106,7 @@ def build(document: Mapping[str, Any], where: str, base: Path | None = None, *, 
         scenario = Scenario.model_validate(_with_traces(document, where, base) | dict(resolved or {}), context=context)
     except ValidationError as error:
         raise InputError(faults_of(error, where, Scenario)) from None
-    scenario._weight_rows = weight_table(scenario.model, scenario.weights, catalogue.FORMATS)
+    scenario._weight_rows = weight_table(scenario.model, scenario.weights, scenario.formats)
     scenario._document = dict(document)
     scenario._base = base
     return scenario
