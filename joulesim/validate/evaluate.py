@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from joulesim import chain, inputs
-from joulesim.constants import Constant, constants
+from joulesim.constants import Constant, constants, starting_rule
 from joulesim.scenario import Scenario, build
+from joulesim.specs.hardware import HardwareSpec
 from joulesim.validate import workloads
 from joulesim.validate.points import Point
 
@@ -46,7 +47,8 @@ def gather(points: Sequence[Point]) -> list[Group]:
     """Points grouped by model, device, runtime, formats, parallelism and phase."""
     found: dict[tuple, list[int]] = defaultdict(list)
     for position, p in enumerate(points):
-        key = (p.hardware, p.model, p.runtime, p.weights, p.kv_cache, p.tensor, p.expert, p.data, p.phase)
+        key = (p.hardware, p.model, p.runtime, p.weights, p.kv_cache, p.tensor, p.expert, p.data, p.phase, p.boundary,
+               p.gross)
         found[key].append(position)
     return [_group(np.array(rows), [points[row] for row in rows]) for rows in found.values()]
 
@@ -67,9 +69,10 @@ def _group(rows: np.ndarray, points: list[Point]) -> Group:
     prompt, output = column(p.prompt_tokens for p in points), column(p.output_tokens for p in points)
     x = x._replace(
         batch=column(p.batch for p in points), prompt=prompt, cached=0.0 * prompt, new_tokens=output,
-        power_limit=column(min(p.power_cap or np.inf, x.power_limit) for p in points), context=prompt + output,
+        power_limit=column(p.power_cap or x.power_limit for p in points), context=prompt + output,
+        continuous=x.continuous and first.phase == "serving",
     )
-    if first.phase == "serving" and x.continuous:
+    if x.continuous:
         windows = [workloads.window(p) for p in points]
         lists = [workloads.tasks().get(p.task, workloads.Task()) for p in points]
         x = x._replace(running_context=prompt + column(age for age, _ in windows),
@@ -88,21 +91,37 @@ def predict(group: Group, c: dict[str, Any]) -> Predicted:
     x = _with_prefix_cache(group, c)
     outcome = chain.run(x, c)
     batch = x.batch
-    if group.phase == "prefill":
-        phases, tokens = (outcome.prefill,), batch * x.prompt
-    elif group.phase == "decode":
-        phases, tokens = (outcome.decode,), batch * np.maximum(outcome.steps, 1e-300)
-    else:
-        phases, tokens = (outcome.prefill, outcome.decode), batch * outcome.output_tokens
-    time = sum(p.time for p in phases)
-    energy = sum(sum(p.energy) for p in phases)
+    about, _, rated = group.phase.partition(", ")
+    phases, tokens = _part(about, x, outcome)
+    rate_phases, rate_tokens = _part("decode", x, outcome) if rated else (phases, tokens)
+    time, rate_time = sum(p.time for p in phases), sum(p.time for p in rate_phases)
+    gross = _outwards(group, sum(sum(_energies(group, p)) for p in phases), time)
+    energy = gross if group.points[0].gross else gross - sum(p.energy.static for p in phases)
     steps = tokens / batch if x.steps_per_request is None else x.steps_per_request
     if x.continuous and x.steps_per_request is not None:  # over a finite run a request takes more steps than tokens
-        tokens = batch * x.steps_per_request
+        tokens = rate_tokens = batch * x.steps_per_request
     rows = np.broadcast_shapes(np.shape(time), np.shape(energy), np.shape(tokens))
-    between = outcome.decode.time / steps if group.phase != "prefill" else time
-    shaped = [np.broadcast_to(v, rows) for v in (between, tokens / time, energy / time, energy / tokens)]
+    between = outcome.decode.time / np.maximum(steps, 1e-300) if about != "prefill" else time
+    shaped = [np.broadcast_to(v, rows) for v in (between, rate_tokens / rate_time, gross / time, energy / tokens)]
     return Predicted(*shaped)
+
+
+def _part(about: str, x: inputs.Inputs, outcome: chain.Outcome):
+    """Phases that a point is about, and the tokens that its energy is shared between."""
+    if about == "prefill":
+        return (outcome.prefill,), x.batch * x.prompt
+    if about == "decode":
+        return (outcome.decode,), x.batch * np.maximum(outcome.steps, 1e-300)
+    return (outcome.prefill, outcome.decode), x.batch * outcome.output_tokens
+
+
+def _energies(group: Group, p: chain.Phase) -> chain.Energy:
+    """Energy of a phase at the boundary of the group."""
+    boundary = group.points[0].boundary
+    if boundary != "chip":
+        return p.energy
+    share = group.inputs.chip_share_of_memory_energy
+    return p.energy._replace(memory=p.energy.memory * (chip_share(group.scenario.hardware) if np.isnan(share) else share))
 
 
 def _with_prefix_cache(group: Group, c) -> inputs.Inputs:
@@ -121,6 +140,19 @@ def _with_prefix_cache(group: Group, c) -> inputs.Inputs:
         for p, room in zip(group.points, pool[:, 0], strict=True)
     ])
     return x._replace(cached=group.admitted * (1.0 - shares))
+
+
+def _outwards(group: Group, energy, time):
+    """Energy with the host and the supply, where the boundary of the group takes them in."""
+    x, boundary = group.inputs, group.points[0].boundary
+    if boundary in ("host", "wall"):
+        energy = energy + x.host_power * x.tensor * x.data * time
+    return energy / x.psu_efficiency if boundary == "wall" else energy
+
+
+def chip_share(hardware: HardwareSpec) -> float:
+    """Share of the energy per byte that a counter of a chip sees, where its profile does not say."""
+    return starting_rule("chip_share_of_memory_energy", hardware.memory_kind).value
 
 
 def known(group: Group) -> dict[str, Constant]:

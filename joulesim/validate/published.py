@@ -95,6 +95,9 @@ def _why_unknown(group) -> str:
     hardware = group.scenario.hardware
     fields = {f for c in evaluate.known(group).values() for f in c.needs}
     fields |= {f for f in ("memory_bandwidth", "power_limit") if getattr(hardware, f) is None}
+    boundary = group.points[0].boundary
+    system = {"host": ("host_power",), "wall": ("host_power", "psu_efficiency")}.get(boundary, ())
+    fields |= {f"system.{f}" for f in system if getattr(hardware.system, f) is None}
     return "; ".join(f"hardware.{f} is unknown ({hardware.why_unknown(f)})" for f in sorted(fields)) or "not a number"
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from joulesim import catalogue
 from joulesim.errors import Fault, InputError, did_you_mean
+from joulesim.specs.hardware import HardwareSpec
+from joulesim.validate import wording
 from joulesim.validate.points import Point
 from joulesim.validate.workloads import Task, tasks
 
@@ -21,13 +23,9 @@ NEEDED = ("hardware", "model", "runtime", "weight_format", "batch_concurrency", 
 _NUMBERS = {"throughput_tok_s": "output_throughput", "itl_ms": "itl", "ttft_ms": "ttft", "power_w": "power",
             "energy_j_per_token": "energy_per_token"}
 _MILLI = ("itl_ms", "ttft_ms")
-_WARNING = re.compile(r"\b(FLAG\w*|VOIDED|not usable|do not fit)\b")
-_BOUNDARIES = (("wall", "wall"), ("whole system", "wall"), ("board", "board"), ("gpu", "board"), ("chip", "board"),
-               ("soc", "chip"), ("package", "chip"), ("powermetrics", "chip"))
-"""What a table's words for a boundary mean here; NVML reads the board, whatever tables call it."""
-_PHASES = (("steady state", "serving"), ("static batch", "static"), ("decode-dominated", "request"), ("decode", "decode"),
-           ("prefill", "prefill"), ("serving", "serving"), ("request", "request"), ("mixed", "request"))
 _LARGEST = 64 << 20
+_ABOVE_RATING = 3.0
+"""Power over the rated limit beyond which a row is in the wrong unit; short of it a limit may have been raised."""
 
 
 class Table(NamedTuple):
@@ -40,7 +38,7 @@ class Table(NamedTuple):
 
 @cache
 def names(kind: str) -> dict[str, str]:
-    """What published tables call models, hardware, runtimes and weight formats."""
+    """What published tables call models, hardware, runtimes, weight and cache formats; and runtimes of a format's own."""
     path = catalogue.data_root() / "validation" / "published" / "names.yaml"
     return catalogue.read_yaml(path)[kind]
 
@@ -117,36 +115,89 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     device = hardware.get(row["hardware"].strip()) or _named("hardware", row["hardware"], where)
     devices = int(_number(row, "num_gpus", where, low=1) or 1)
     degrees = _parallelism(row.get("parallelism", ""), devices, where)
+    phase = _match(wording.PHASES, row["phase"], where, "phase")
     batch = _number(row, "batch_concurrency", where, low=0) or (float(slots) if slots else None)
-    output = _number(row, "output_tokens", where, low=0)
-    phase = _match(_PHASES, row["phase"], where, "phase")
+    prompt, output = _length(row, "prompt_tokens", where), _length(row, "output_tokens", where)
     if phase == "prefill":
-        output = output or 1.0
+        output, batch = output or 1.0, batch or 1.0
+    if output is None and (total := wording.TOTALS.search(notes)):
+        output = float(total[1]) / float(total[2])
     if batch is None or output is None:
         what = "batch_concurrency" if batch is None else "output_tokens"
         raise InputError(Fault(f"{where}: {what}", "expected a number, got nothing"))
     if output == 0:
         raise InputError(Fault(f"{where}: output_tokens", "expected at least one token, got 0"))
-    prompt = _number(row, "prompt_tokens", where, low=0)
+    scope = row.get("throughput_scope", "")
+    if wording.WHOLE_BATCH.search(scope):
+        prompt, output = None if prompt is None else prompt / batch, output / batch
+    rate = next((meaning for words, meaning in wording.RATES if words in scope and phase == "request"), "")
     measured = {field: _measured(row, column, where) for column, field in _NUMBERS.items()}
     _consistent(measured, where)
-    weights = _named("weights", row["weight_format"], where)
+    model, weights = _named("models", row["model"], where), _weights(row, where)
+    runtime = _named("runtimes", row["runtime"], where)
+    runtime = _of_its_time(runtime, row.get("date", ""))
+    runtime = names("runtimes_of_weights").get(runtime, {}).get(weights, runtime)
+    profile = catalogue.load_hardware(device)
+    _possible(measured["power"], devices, profile, where)
+    place = profile.kind if profile.kind == "cpu" else profile.vendor
+    runtime = names("runtimes_of_vendors").get(runtime, {}).get(place, runtime)
     shape = lengths.get((row["model"], task, row["hardware"], devices, slots), {})
     nearest = min(shape, key=lambda mean: abs(mean - output), default=None)
     requests, spread, maximum = shape.get(nearest, (_requests(workload, slots), workload.output_spread, workload.output_maximum))
     return Point(
         table=table, row=number, source=row.get("source_url", ""), hardware=device,
-        model=_named("models", row["model"], where), runtime=_named("runtimes", row["runtime"], where),
-        weights=None if weights == "checkpoint" else weights, phase=phase, task=task if task in tasks() else "",
+        model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where), phase=", ".join(filter(None, (phase, rate))), task=task if task in tasks() else "",
         devices=devices, **degrees, power_cap=_cap(row.get("hardware_variant", "")),
         max_batch=float(slots) if slots else None, batch=batch, requests=requests,
         prompt_tokens=prompt if prompt is not None else _usual_prompt(task), output_tokens=output,
         output_spread=spread or 1.0, output_maximum=maximum,
-        boundary=_match(_BOUNDARIES, row["energy_boundary"], where, "energy_boundary"),
-        gross="SUBTRACTED" not in row["energy_boundary"].upper(), **measured,
-        accuracy_task=row.get("accuracy_task", ""), accuracy=_number(row, "accuracy", where, low=0),
-        accuracy_count=_number(row, "accuracy_n", where, low=0), flag="; ".join(_WARNING.findall(notes)),
+        boundary=_match(wording.BOUNDARIES, row["energy_boundary"], where, "energy_boundary"),
+        gross=not wording.NET.search(row["energy_boundary"]), **measured,
+        accuracy_task=row.get("accuracy_task", ""), accuracy=_accuracy(row),
+        accuracy_count=_number(row, "accuracy_n", where, low=0), flag="; ".join(wording.FLAGS.findall(notes)),
     )
+
+
+def _length(row: Mapping[str, str], column: str, where: str) -> float | None:
+    """Tokens of a request; approximate ones count, unstated ones are none."""
+    text = row.get(column, "").strip()
+    if wording.UNSTATED.search(text):
+        return None
+    return _number({column: wording.TOKENS.sub("", text)}, column, where, low=0)
+
+
+def _of_its_time(runtime: str, date: str) -> str:
+    """Runtime as it was at a date, where it changed in kind."""
+    earlier = names("runtimes_before").get(runtime)
+    return earlier["runtime"] if earlier and re.match(r"\d{4}-\d\d", date) and date < earlier["date"] else runtime
+
+
+def _weights(row: Mapping[str, str], where: str) -> str | None:
+    """Shipped format; ``None`` for a checkpoint in its own format."""
+    name = _named("weights", row["weight_format"], where)
+    if not name.startswith("checkpoint"):
+        return name
+    model = _named("models", row["model"], where)
+    if catalogue.load_model(model).weight_format not in (None, "bf16", "f16"):
+        return None
+    otherwise = name.partition(" ")[2]
+    return "fp8_block128" if otherwise == "fp8_e4m3" and model.startswith("qwen3") else otherwise or None
+
+
+def _cache(row: Mapping[str, str], where: str) -> str | None:
+    """Shipped cache format; ``None`` for 16 bit."""
+    text = row.get("kv_format", "").strip()
+    name = _named("caches", text, where) if text else "default"
+    return None if name == "default" else name
+
+
+def _accuracy(row: Mapping[str, str]) -> float | None:
+    """Share of answers that are correct; a perplexity, a percentage or a ROUGE score is none."""
+    try:
+        value = float(row.get("accuracy", ""))
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 and "perplexity" not in row.get("accuracy_task", "") else None
 
 
 def _usual_prompt(task: str) -> float:
@@ -169,7 +220,7 @@ def _in_notes(notes: str, key: str) -> str | None:
 def _named(kind: str, text: str, where: str) -> str:
     key = re.sub(r"\s+", "", text.lower().rsplit("/", 1)[-1] if kind == "models" else text.lower())
     known = names(kind)
-    column = {"models": "model", "runtimes": "runtime", "weights": "weight_format"}.get(kind, kind)
+    column = {"models": "model", "runtimes": "runtime", "weights": "weight_format", "caches": "kv_format"}.get(kind, kind)
     if key in known:
         return known[key]
     if kind == "hardware" and key in catalogue.names("hardware"):
@@ -225,6 +276,15 @@ def _consistent(measured: dict[str, float | None], where: str) -> None:
                                "from power over throughput", "multiply it by 1000"))
 
 
+def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: str) -> None:
+    """No board draws many times its rated limit."""
+    most = _ABOVE_RATING * devices * (hardware.power_limit or float("inf"))
+    if power is not None and power > most:
+        what = "looks like mW" if power > 100 * most else "is more than the devices can draw"
+        raise InputError(Fault(f"{where}: power_w", f"{what}: {power:g} W for {devices} x {hardware.power_limit:g} W",
+                               "divide it by 1000" if "mW" in what else "check the number of devices"))
+
+
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     found = {axis: int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)(\d+)", text)}
     if found.get("PP", 1) > 1:
@@ -241,8 +301,8 @@ def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
 
 
 def _cap(variant: str) -> float | None:
-    found = re.search(r"(?:power (?:cap|limit)|limit)\s*(\d+(?:\.\d+)?)\s*W|(\d+(?:\.\d+)?)\s*W limit", variant)
-    return float(found.group(1) or found.group(2)) if found else None
+    found = wording.CAP.search(variant)
+    return float(next(filter(None, found.groups()))) if found else None
 
 
 def _output_lengths(path: Path) -> dict[tuple, dict[float, tuple]]:
