@@ -34,7 +34,9 @@ def run(options) -> int:
 
 
 def _one(h: HardwareSpec, style: str) -> int:
-    data = h.model_dump(exclude={"sources", "unknown"})
+    data = h.model_dump(exclude={"sources", "unknown", *({"derived_from", "carry_over"} if h.derived_from is None else ())})
+    if h.derived_from is not None:
+        data["derived_from"] = h.derived_from.name
     data["unknown"] = dict(h.unknown)
     if style == "json":
         data["sources"] = {field: source.model_dump() for field, source in h.sources.items()}

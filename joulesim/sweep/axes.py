@@ -95,7 +95,7 @@ def read(over: Mapping[str, Any], scenario: Scenario, text: bool = False) -> lis
                                'e.g. over={"serving.batch": [1, 8]}'))
     faults, found, seen = [], [], set()
     for name, values in over.items():
-        fields = values if isinstance(values, Mapping) and not _exists(name) else {name: values}
+        fields = values if isinstance(values, Mapping) else {name: values}
         columns, labels = {}, {}
         for given, column in fields.items():
             try:
