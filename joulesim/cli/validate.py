@@ -8,6 +8,7 @@ from joulesim.cli.subcommand import add_subcommands
 
 KINDS = {
     "published": "errors on published tables, with models or devices left out; or predict a table of your own",
+    "claims": "findings of the source studies: predicted, published, inside or outside, and what was fitted",
 }
 """What can be validated; each has a module ``joulesim.cli.validate_<name>``."""
 
