@@ -49,6 +49,8 @@ class Parameter(NamedTuple):
     device_spread: float
     low: float
     high: float
+    relative: bool = False
+    """Whether it multiplies the constant that a device starts from."""
 
     @property
     def label(self) -> str:
@@ -95,9 +97,10 @@ def plan(runtime: str) -> Plan:
     bounds = table.get("bounds", {})
 
     def parameter(name: str, rule: Mapping[str, Any], experts: str | None) -> Parameter:
-        value = _number(name, rule["value"])
         low, high = bounds.get(name, (0.0, np.inf)) if experts is None else (0.0, np.inf)
-        return Parameter(name, experts, value, rule["spread"], rule.get("device_spread", 0.0), low, high)
+        relative = bool(rule.get("relative"))
+        value = float(rule["value"]) if relative else _number(name, rule["value"])
+        return Parameter(name, experts, value, rule["spread"], rule.get("device_spread", 0.0), low, high, relative)
 
     declared = [parameter(name, rule, None) for name, rule in table["parameters"].items()]
     declared += [parameter(name, rule, kernel) for kernel, rules in table.get("experts", {}).items()
@@ -186,15 +189,15 @@ def columns(result: FitResult, group: Group, derivatives: bool = True) -> dict[s
     shift = np.zeros((len(logs), 1 + count))
     if derivatives:
         shift[np.arange(count), 1 + np.arange(count)] = _STEP
+    starting = _start(group.scenario)
     for i, p in enumerate(plan_.parameters):
         if p.experts is None or p.experts == group.expert_class:
-            stacked[p.name] = np.exp(logs[i] + shift[i])
-    return _chain_constants(group, stacked)
+            stacked[p.name] = np.exp(logs[i] + shift[i]) * (starting[p.name].value if p.relative else 1.0)
+    return _chain_constants(group, stacked, starting)
 
 
-def _chain_constants(group: Group, stacked: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _chain_constants(group: Group, stacked: dict[str, np.ndarray], starting) -> dict[str, np.ndarray]:
     """Constants as the chain takes them: shares turned into watts with the datasheet, the rest as they start."""
-    starting = _start(group.scenario)
     found: dict[str, Any] = {name: c.value for name, c in starting.items()} | stacked
     idle = idle_power(group.scenario.hardware).value
     if "static_share" in stacked:
@@ -272,7 +275,10 @@ class _Problem:
         slow = np.array([plan_.time_weight.get("single B200", 1.0) if jittery(p) else 1.0 for p in points])
         noise = plan_.noise
         self.weights = np.stack([weight * slow / noise["time"], 0.8 * weight / noise["energy"], 0.8 * weight / noise["power"]])
-        self.measured = np.log(np.array([[p.batch / p.output_throughput, p.energy_per_token, p.power] for p in points], float).T)
+        measured = np.array([[p.batch / (p.output_throughput or np.nan), p.energy_per_token, p.power] for p in points], float)
+        self.measured = np.log(measured.T)
+        self.weights = np.where(np.isnan(self.measured), 0.0, self.weights)  # what a row does not say weighs nothing
+        self.measured = np.nan_to_num(self.measured)
         self._at: np.ndarray | None = None
 
     def start(self, result: FitResult | None) -> np.ndarray:

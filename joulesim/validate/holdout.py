@@ -1,4 +1,4 @@
-"""Errors on what a fit has not seen: a model family, a device, or nothing left out (which is no validation)."""
+"""Errors on what a fit has not seen: a model family, a device, a table, or nothing left out (which is no validation)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from joulesim.uncertainty import quantile
 from joulesim.validate import fit
 from joulesim.validate.points import Point
 
-HOLDOUTS = ("model", "hardware", "none")
+HOLDOUTS = ("model", "hardware", "table", "none")
 QUANTITIES = ("time", "power", "energy")
 _REFINE = 12
 """Evaluations that a fit takes from the solution with everything in."""
@@ -31,7 +31,8 @@ class Errors(NamedTuple):
     def percent(self, quantity: str) -> np.ndarray:
         """Signed percentage error of a quantity over the points that count for it."""
         logs = self.logs[quantity]
-        return 100.0 * np.expm1(logs[self.counted] if quantity == "time" else logs)
+        logs = logs[self.counted] if quantity == "time" else logs
+        return 100.0 * np.expm1(logs[np.isfinite(logs)])
 
     def where(self, keep: Sequence[bool]) -> Errors:
         """The points for which ``keep`` holds."""
@@ -55,19 +56,20 @@ def split(points: Sequence[Point], plan: fit.Plan) -> tuple[list[Point], dict[st
 def errors(result: fit.FitResult, points: Sequence[Point], left_out: str) -> Errors:
     """Errors of a fit on points."""
     predicted = fit.predict_points(result, points)
-    measured = np.array([[p.batch / p.output_throughput, p.power, p.energy_per_token] for p in points], float).T
+    measured = np.array([[p.batch / (p.output_throughput or np.nan), p.power, p.energy_per_token] for p in points], float).T
     batch = np.array([p.batch for p in points])
     found = np.stack([batch / predicted.throughput, predicted.power, predicted.energy])
     logs = dict(zip(QUANTITIES, np.log(found / measured), strict=True))
     return Errors(list(points), logs, left_out, np.array([not fit.jittery(p) for p in points]))
 
 
-_KEYS: dict[str, Callable[[Point], str]] = {"model": lambda p: p.model, "hardware": lambda p: p.hardware}
+_KEYS: dict[str, Callable[[Point], str]] = {"model": lambda p: p.model, "hardware": lambda p: p.hardware,
+                                          "table": lambda p: p.table}
 
 
 def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitResult | None = None) -> Errors:
     """
-    Errors with every model (or device) predicted by a fit that has not seen it.
+    Errors with every model (or device, or table) predicted by a fit that has not seen it.
 
     ``none`` gives the in-sample errors, which are no validation.
     """
@@ -79,7 +81,7 @@ def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitRe
     keys = np.array([key(p) for p in points])
     for value in sorted(set(keys)):
         out = keys == value
-        start = None if by == "hardware" else whole
+        start = None if by != "model" else whole
         seen = [p for p, o in zip(points, out, strict=True) if not o]
         result = fit.fit(seen, plan, start=start, evaluations=30 if start is None else _REFINE)
         part = errors(result, [p for p, o in zip(points, out, strict=True) if o], by)
@@ -119,8 +121,8 @@ def scatter(found: Errors, time_share: float = 0.7) -> Scatter:
     ``time_share`` is how far energy follows time (static and clock-on energy do, energy per byte and operation do not).
     """
     z = quantile(0.8)
-    time = float(np.quantile(np.abs(found.logs["time"][found.counted]), 0.8)) / z
-    energy = float(np.quantile(np.abs(found.logs["energy"]), 0.8)) / z
+    time = float(np.nanquantile(np.abs(found.logs["time"][found.counted]), 0.8)) / z
+    energy = float(np.nanquantile(np.abs(found.logs["energy"]), 0.8)) / z
     return Scatter(time, float(np.sqrt(max(energy**2 - (time_share * time) ** 2, 0.02**2))))
 
 

@@ -149,6 +149,11 @@ def load(table: str) -> list[Point]:
     return points.read(catalogue.data_root() / "validation" / "published" / f"{table}.csv")
 
 
+def rows_of(plan: fit.Plan) -> list[Point]:
+    """Points of a plan's tables that ran on its runtime."""
+    return [p for table in plan.tables for p in load(table) if p.runtime == plan.runtime]
+
+
 class Report(NamedTuple):
     """Held-out errors of a runtime's fit."""
 
@@ -161,7 +166,7 @@ class Report(NamedTuple):
 
 def report(plan: fit.Plan, by: str) -> Report:
     """Fit the tables of a plan with each model, each device or nothing left out."""
-    used, excluded = holdout.split([p for table in plan.tables for p in load(table)], plan)
+    used, excluded = holdout.split(rows_of(plan), plan)
     result = fit.fit(used, plan)
     found = holdout.leave_out(used, plan, by, result)
     return Report(plan, result, found, {rule: holdout.errors(result, left, "rule") for rule, left in excluded.items()})
