@@ -10,14 +10,13 @@ import re
 from pathlib import Path
 
 import pytest
+from formulas.reading import rows
 
 import joulesim as js
 from joulesim import chain, inputs
 from joulesim.errors import InputError
 from joulesim.predict import predict
 from joulesim.scenario import load_scenario
-
-from formulas.reading import rows
 
 TESTS = Path(__file__).parent
 CASES = TESTS.parents[1] / "shared" / "cases" / "cases.csv"
@@ -83,8 +82,8 @@ def test_published_joules_per_token_are_power_over_rate(row):
 
 def test_case_energy_01_an_answer_is_its_tokens():
     """energy-01: 0.1186 J/token x 395.5 tokens = 46.9 J; energy-07: 0.1023 x 2091 = 214 J."""
-    assert 0.1186 * 395.5 == pytest.approx(46.9, abs=0.05)
-    assert 0.1023 * 2091 == pytest.approx(214, abs=0.5)
+    assert pytest.approx(46.9, abs=0.05) == 0.1186 * 395.5
+    assert pytest.approx(214, abs=0.5) == 0.1023 * 2091
 
 
 @pytest.mark.parametrize("name, case, published", [

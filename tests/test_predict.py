@@ -259,7 +259,7 @@ def test_attributes_are_quantities():
     p = predict(load_scenario(LAPTOP))
     assert p.tpot == p.estimates["tpot"].value
     with pytest.raises(AttributeError, match="a prediction has no 'tpott'"):
-        p.tpott
+        _ = p.tpott
 
 
 def test_the_same_scenario_gives_the_same_prediction():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joulesim.formulas import answer
+
 from .reading import rows
 
 
