@@ -13,7 +13,6 @@ import numpy as np
 
 from joulesim import chain, constants, grid, inputs, uncertainty
 from joulesim.errors import Fault, InputError
-from joulesim.errors import Fault, InputError
 from joulesim.formulas import answer
 from joulesim.inputs import Inputs
 from joulesim.prediction import Accuracy, Estimate, Prediction
