@@ -355,3 +355,27 @@ def _set_scale(blocks: np.ndarray, name: str, scale: float) -> None:
         places = {at: scale, offset_at: scale * offset_per_scale}
     for at, value in places.items():
         blocks[:, at:at + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
+
+
+def description(path: str | os.PathLike) -> dict[str, Any]:
+    """What a call's cost depends on: sizes of a ``.gguf`` and its matrices, as plain data."""
+    stored, found = keys(path), matrices(path)
+    family = stored.get("general.architecture", "")
+
+    def size(name: str):
+        return stored.get(f"{family}.{name}")
+
+    heads = size("attention.head_count")
+    output = next((m for m in found if m.place == "output"), None)
+    return {
+        "architecture": family,
+        "layers": size("block_count"),
+        "width": size("embedding_length"),
+        "heads": heads,
+        "kv_heads": size("attention.head_count_kv") or heads,
+        "head_dim": size("attention.key_length") or (size("embedding_length") // heads if heads else None),
+        "vocabulary": output.rows if output else None,
+        "experts": size("expert_count"),
+        "experts_used": size("expert_used_count"),
+        "matrices": [list(m) for m in found],
+    }

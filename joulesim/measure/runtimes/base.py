@@ -1,0 +1,169 @@
+"""What every engine is asked: open a model, run one call again and again, answer prompts."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from joulesim.measure.reading import Count, Observed
+from joulesim.measure.repeats import enough
+
+Phase = Literal["decode", "chunk", "prefill"]
+
+
+class Call(Observed):
+    """
+    One call of an engine: the unit of every measurement.
+
+    Decode, verification of a draft, and prefill are all the same call with other sizes.
+    """
+
+    phase: Phase
+    sequences: int = Field(default=1, ge=1)
+    tokens: int = Field(default=1, ge=1)
+    """Tokens of each sequence."""
+    depth: Count = 0
+    """Tokens of each sequence that are cached before the call."""
+
+    @property
+    def rows(self) -> int:
+        """Tokens in the call."""
+        return self.sequences * self.tokens
+
+    @property
+    def outputs(self) -> int:
+        """Rows that go through the output matrix: all of a chunk that is verified, else one a sequence."""
+        return self.rows if self.phase == "chunk" else self.sequences
+
+    @property
+    def label(self) -> str:
+        """Short name, e.g. ``decode-b4-d64``."""
+        parts = {"b": self.sequences, "n": self.tokens, "d": self.depth}
+        shown = {"decode": "bd", "chunk": "nd", "prefill": "nd" if self.depth else "n"}[self.phase]
+        return "-".join([self.phase, *(f"{key}{parts[key]}" for key in shown)])
+
+
+class Settings(Observed):
+    """How a model is run."""
+
+    threads: int = Field(default=1, ge=1)
+    kv_format: str = "f16"
+    """Format of the cached keys, and of the values unless :attr:`v_format` says otherwise."""
+    v_format: str | None = None
+    microbatch: int = Field(default=512, ge=1)
+    """Most tokens that one pass over the weights serves."""
+    flash_attention: bool | None = None
+    """``None``: as the engine likes."""
+    gpu_layers: int = 0
+    """Layers on the GPU; -1: all."""
+    repack: bool = True
+    """Let the engine rearrange weights for its kernels."""
+    address: str = ""
+    """Server to talk to, for engines behind HTTP."""
+    model_name: str = ""
+    """Name under which the server knows the model."""
+
+
+class Times(NamedTuple):
+    """Repeats of one call."""
+
+    wall: list[float]
+    """[s]"""
+    cpu: list[float]
+    """CPU time of the engine's process; empty where it cannot be seen. [s]"""
+
+
+class Runtime(ABC):
+    """An engine inside its child process. Every answer is plain data."""
+
+    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest")
+    phases: tuple[Phase, ...] = ("decode", "chunk", "prefill")
+    """Kinds of calls that it can make."""
+
+    def facts(self) -> dict[str, Any]:
+        """Version, build and abilities, before any model is opened."""
+        return {"phases": self.phases}
+
+    @abstractmethod
+    def open(self, model: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """Load a model; what :class:`joulesim.measure.conditions.Runtime` records of it."""
+
+    @abstractmethod
+    def prepare(self, call: dict[str, Any]) -> dict[str, Any]:
+        """Bring the cache to the call's depth and make the call once, to be thrown away."""
+
+    @abstractmethod
+    def run(self, call: dict[str, Any], clock: str, at_least: float, at_most: float, repeats: int) -> dict[str, Any]:
+        """Make the prepared call again and again; see :func:`repeat`."""
+
+    @abstractmethod
+    def generate(self, prompts: list[Any], max_tokens: int, **options: Any) -> list[dict[str, Any]]:
+        """Answers to prompts, greedily; see :class:`Answer`."""
+
+    def rest(self, seconds: float) -> dict[str, Any]:
+        """Do nothing with the model loaded."""
+        time.sleep(seconds)
+        return {}
+
+    def close(self) -> None:  # noqa: B027 (most engines hold nothing)
+        """Give everything free."""
+
+
+class Answer(Observed):
+    """What came back for one prompt."""
+
+    text: str = ""
+    prompt_tokens: Count | None = None
+    cached_tokens: Count = 0
+    output_tokens: Count = 0
+    token_times: tuple[float, ...] = ()
+    """Arrival of each output token (of each piece, over HTTP) after the request. [s]"""
+    time: float = 0.0
+    """From request to end. [s]"""
+    cpu_time: float | None = None
+    """[s]"""
+    finish: Literal["stop", "length", "failed"] = "stop"
+    failure: str = ""
+    drafted: Count | None = None
+    """Tokens that were proposed."""
+    verified: Count | None = None
+    """Proposed tokens that were looked at before one was refused."""
+    accepted: Count | None = None
+    calls: Count | None = None
+    """Calls of the target model."""
+
+
+def repeat(once: Callable[[], None], after: Callable[[], None], clock: str, at_least: float, at_most: float,
+           repeats: int) -> Times:
+    """
+    Make a call until its median is known well enough.
+
+    Parameters
+    ----------
+    once, after : callable
+        The call, and what puts things back where they were; only the first is timed.
+    clock : {"wall", "cpu"}
+        Which times are judged.
+    at_least, at_most : float
+        Bounds on the time that all repeats take. [s]
+    repeats : int
+        Fewest repeats, unless the time is up.
+    """
+    times = Times([], [])
+    began = time.perf_counter()
+    while True:
+        wall, cpu = time.perf_counter(), time.process_time()
+        once()
+        times.cpu.append(time.process_time() - cpu)
+        times.wall.append(time.perf_counter() - wall)
+        after()
+        spent = time.perf_counter() - began
+        judged: Sequence[float] = times.cpu if clock == "cpu" else times.wall
+        if spent >= at_most and len(judged) >= 1:
+            return times
+        if spent >= at_least and len(judged) >= repeats and enough(judged):
+            return times

@@ -1,0 +1,81 @@
+"""
+llama.cpp's saved cache of one sequence, made longer by repeating its entries.
+
+A cache of 8,000 tokens takes a minute to compute and a moment to copy. The layout is llama.cpp's own and not promised
+to last, so anything unexpected in it gives ``None`` and the caller computes the cache instead.
+
+References
+----------
+ggml-org/llama.cpp ``src/llama-kv-cache.cpp``, ``state_write``, ``state_write_meta``, ``state_write_data``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+
+class _Unexpected(Exception):
+    pass
+
+
+def repeated(state: bytes, length: int) -> bytearray | None:
+    """
+    State of a sequence of ``length`` tokens that repeats the entries of a shorter one.
+
+    ``None`` when the layout is not the known one.
+    """
+    try:
+        return _repeated(state, length)
+    except (_Unexpected, struct.error):
+        return None
+
+
+def _repeated(state: bytes, length: int) -> bytearray:
+    at, out = 0, bytearray()
+
+    def take(form: str) -> int:
+        nonlocal at
+        (value,) = struct.unpack_from(form, state, at)
+        at += struct.calcsize(form)
+        return value
+
+    streams = take("<I")
+    if streams != 1:
+        raise _Unexpected
+    cells = take("<I")
+    if not 0 < cells <= length or cells > 1 << 20:
+        raise _Unexpected
+    out += struct.pack("<II", 1, length)
+    for expected in range(cells):
+        position, sequences = take("<i"), take("<I")
+        if position != expected or sequences != 0:
+            raise _Unexpected
+    for position in range(length):
+        out += struct.pack("<iI", position, 0)
+    transposed, layers = take("<I"), take("<I")
+    if transposed not in (0, 1) or not 0 < layers < 10_000:
+        raise _Unexpected
+    out += struct.pack("<II", transposed, layers)
+    for values in (False, True):
+        for _ in range(layers):
+            out += struct.pack("<i", kind := take("<i"))
+            if not 0 <= kind < 256:
+                raise _Unexpected
+            if values and transposed:
+                element, rows = take("<I"), take("<I")
+                out += struct.pack("<II", element, rows)
+                row_bytes, count = cells * element, rows
+            else:
+                row = take("<Q")
+                out += struct.pack("<Q", row)
+                row_bytes, count = cells * row, 1
+            if row_bytes <= 0 or at + row_bytes * count > len(state):
+                raise _Unexpected
+            wanted = row_bytes // cells * length
+            for _ in range(count):
+                block = state[at:at + row_bytes]
+                at += row_bytes
+                out += (block * (-(-length // cells)))[:wanted]
+    if at != len(state):
+        raise _Unexpected
+    return out
