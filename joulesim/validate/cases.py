@@ -11,7 +11,7 @@ import numpy as np
 
 from joulesim import chain, constants, inputs
 from joulesim.inputs import Inputs
-from joulesim.predict import accuracy, attempts_per_answer, components
+from joulesim.predict import accuracy, components
 from joulesim.scenario import Scenario
 
 Tweak = Callable[[Scenario, Inputs, dict[str, Any]], tuple[Inputs, dict[str, Any]]]
@@ -91,10 +91,9 @@ class Case:
         return self._each(lambda s, x, c, o: o.prefill.time + o.decode.time)
 
     @property
-    def energy_per_correct_answer(self):
-        """Energy of all attempts over correct answers. [J/answer]"""
-        return self._each(lambda s, x, c, o: sum(components(x, o, s.boundary).values()) / x.batch
-                          * attempts_per_answer(s.task) / accuracy(s.task, 0.8).value)
+    def accuracy(self):
+        """Correct over attempted answers. [1]"""
+        return self._each(lambda s, x, c, o: accuracy(s.task, 0.8).value)
 
     @property
     def tokens_per_joule(self):
