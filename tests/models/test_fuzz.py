@@ -6,12 +6,13 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_gguf import LLAMA, TENSORS, layers, write  # noqa: F401  (a fixture)
-from test_reference import rows
 
 from joulesim.errors import InputError
 from joulesim.models import from_config, read_model
 from joulesim.specs.model import ModelSpec
+
+from .test_gguf import LLAMA, TENSORS, layers, write  # noqa: F401  (a fixture)
+from .test_reference import rows
 
 CONFIGS = [json.loads(row["config"]) for row in rows("model_families.csv")]
 NAMES = sorted({name for config in CONFIGS for name in config} | {"quantization_config", "text_config", "dtype"})
