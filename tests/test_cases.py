@@ -10,13 +10,14 @@ import re
 from pathlib import Path
 
 import pytest
-from formulas.reading import rows
 
 import joulesim as js
 from joulesim import chain, inputs
 from joulesim.errors import InputError
 from joulesim.predict import predict
 from joulesim.scenario import load_scenario
+
+from .formulas.reading import rows
 
 TESTS = Path(__file__).parent
 CASES = TESTS.parents[1] / "shared" / "cases" / "cases.csv"
