@@ -27,6 +27,20 @@ def _pyplot():
     return pyplot
 
 
+def tornado(effects, name: str, most: int = 20):
+    """Elasticities of the energy per correct answer, the largest on top."""
+    pyplot = _pyplot()
+    shown = effects[:most][::-1]
+    figure, axes = pyplot.subplots(figsize=(8, 0.32 * len(shown) + 1.2))
+    colours = {"constant": "#5c6b8a", "hardware": "#2a9d8f", "scenario": "#e9a23b"}
+    axes.barh([e.name for e in shown], [e.elasticity for e in shown], color=[colours[e.group] for e in shown])
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_xlabel("change of energy per correct answer, % per % of the number")
+    axes.set_title(name)
+    axes.legend(handles=[pyplot.Rectangle((0, 0), 1, 1, color=c) for c in colours.values()], labels=list(colours))
+    return figure
+
+
 def save(figure, path: str) -> None:
     """Write a figure; the suffix names the kind of file."""
     kinds = figure.canvas.get_supported_filetypes()

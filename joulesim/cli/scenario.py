@@ -18,6 +18,8 @@ def arguments(parser) -> None:
     """Add ``--set`` and the options of the short form."""
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", dest="changes",
                         help="change a dotted field, e.g. serving.batch=8 or hardware.memory_bandwidth='1 TB/s'")
+    parser.add_argument("--accept-framing-mismatch", action="store_true",
+                        help="use an acceptance that was measured under another framing, and say so")
     short = parser.add_argument_group("instead of a scenario: a model")
     short.add_argument("--on", metavar="DEVICE", help="hardware profile to run the model on")
     short.add_argument("--weights", metavar="FORMAT", help="weight format (default: as the checkpoint stores them)")
@@ -40,6 +42,8 @@ def read(name: str, options) -> tuple[Scenario, list[str]]:
             flag = given[0].replace("_", "-")
             raise InputError(Fault(f"--{flag}", "goes with MODEL --on DEVICE", "use --set with a scenario"))
         scenario = load_scenario(name)
+    if options.accept_framing_mismatch:
+        scenario = scenario.replace({"speculation.accept_framing_mismatch": True})
     return apply(scenario, options.changes), assumed
 
 
