@@ -3,7 +3,8 @@ Constants of the model for a device under a runtime: what its datasheet and the 
 
 Each constant is a value, the spread of its logarithm, and where it comes from. Rules for any device are in
 ``validation/constants/starting.yaml``; ``validation/constants/<runtime>.yaml`` replaces what records of that runtime
-have identified, for every device (``shared``), for one (``devices``) and for a kernel class (``experts``).
+have identified, for every device (``shared``), for one (``devices``) and for a kernel class (``experts``), by a value or
+by a factor on what the datasheet gives.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def fitted(runtime: str) -> dict:
     table = read_yaml(path)
     for part in (table.get("shared", {}), *table.get("devices", {}).values(), *table.get("experts", {}).values()):
         for name, rule in part.items():
-            rule["value"] = _number(name, rule["value"])
+            if "value" in rule:
+                rule["value"] = _number(name, rule["value"])
     return table
 
 
@@ -116,10 +118,15 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     table = fitted(runtime.constants_of or runtime.name) if use_fitted else {}
     parts = [table.get("shared", {}), table.get("experts", {}).get(expert_class, {}),
              table.get("devices", {}).get(hardware.name, {})]
+    start = {}
+    if any("factor" in rule for part in parts for rule in part.values()):
+        start = constants(hardware, runtime, expert_class, use_fitted=False)
     for part in parts:
         for name, rule in part.items():
-            found[name] = Constant(rule["value"], rule["spread"], rule.get("kind", "fitted"),
-                                   rule.get("ref") or table["source"])
+            value, needs = rule.get("value"), ()
+            if "factor" in rule:  # times what the datasheet alone says
+                value, needs = rule["factor"] * start[name].value, start[name].needs
+            found[name] = Constant(value, rule["spread"], rule.get("kind", "fitted"), rule.get("ref") or table["source"], needs)
     found |= _powers(hardware, found)
     return {name: found[name] for name in UNITS}
 

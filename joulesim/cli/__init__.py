@@ -17,6 +17,7 @@ COMMANDS = {
     "sweep": "a scenario at many values of many fields, real or hypothetical",
     "frontier": "the points of a sweep that no other point beats",
     "optimise": "the best deployment over choices and ranges, and what stands in the way of a better one",
+    "invert": "a measured throughput and power read backwards: which batch or efficiency explains them",
     "speculate": "draft length and threshold of least energy per correct answer or time, or the front between them",
     "sensitivity": "which numbers move the energy per correct answer, and how far",
     "model": "what a config.json, a .gguf or a shipped model is made of",

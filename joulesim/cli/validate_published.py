@@ -11,9 +11,10 @@ from joulesim.errors import Fault, InputError
 def arguments(parser) -> None:
     """Options of the command."""
     parser.add_argument("file", nargs="?", help="a table of your own, in the columns of the published ones: predict every row")
-    parser.add_argument("--holdout", choices=("model", "hardware", "none"), default="model",
+    parser.add_argument("--holdout", choices=("model", "hardware", "table", "none"), default="model",
                         help="what is left out of the fit that predicts it (default: model)")
-    parser.add_argument("--runtime", default="vllm", help="runtime whose constants are fitted (default: vllm)")
+    parser.add_argument("--runtime", default=None, help="runtime whose constants are fitted (default: vllm; with --holdout "
+                        "table: every one)")
     parser.add_argument("--table", default=None, help="a shipped table: predict it with the shipped constants")
     parser.add_argument("--hardware-file", action="append", default=[], metavar="NAME=PROFILE",
                         help="profile of a device that the table names and that is not shipped")
@@ -79,7 +80,7 @@ def _sentence(found: dict) -> str:
 def _held_out(options) -> int:
     from joulesim.validate import fit, published
 
-    plan = fit.plan(options.runtime)
+    plan = fit.plan(options.runtime or "vllm")
     if options.ship:
         return _ship(plan)
     report = published.report(plan, options.holdout)
@@ -90,6 +91,7 @@ def _held_out(options) -> int:
         headers = ("points", "quantity", "median error", "90th percentile", "bias", "count")
         what = {"model": "each model predicted by a fit that has not seen it",
                 "hardware": "each device predicted by a fit on the other, from its datasheet",
+                "table": "each table predicted by a fit on the others",
                 "none": "in-sample: the fit has seen every point, this is no validation"}[options.holdout]
         if options.output != "csv":
             print(f"{', '.join(plan.tables)}: {what}\n")
@@ -168,12 +170,15 @@ def _ship(plan) -> int:
     from joulesim import catalogue
     from joulesim.validate import fit, holdout, published, ship
 
-    used, _ = holdout.split([p for table in plan.tables for p in published.load(table)], plan)
+    used, _ = holdout.split(published.rows_of(plan), plan)
     result = fit.fit(used, plan)
     seen = holdout.leave_out(used, plan, "model", result)
-    unseen = holdout.leave_out(used, plan, "hardware", result)
-    scatters = {device: holdout.scatter(seen.where([p.hardware == device for p in used])) for device in result.devices}
+    unseen = holdout.leave_out(used, plan, "hardware", result) if len(result.devices) > 1 else None
+    overall = holdout.scatter(seen)
+    scatters = {device: holdout.scatter(seen.where([p.hardware == device for p in used]), like=overall)
+                for device in result.devices}
     path = catalogue.data_root() / "validation" / "constants" / f"{plan.runtime}.yaml"
-    ship.write(ship.document(result, scatters, holdout.scatter(unseen), plan.source), path)
+    unseen_scatter = holdout.scatter(unseen) if unseen else None
+    ship.write(ship.document(result, scatters, unseen_scatter, plan.source), path)
     print(f"{path}: {len(used)} points, records {result.records_hash}")
     return 0

@@ -114,15 +114,22 @@ class Scatter(NamedTuple):
     power: float
 
 
-def scatter(found: Errors, time_share: float = 0.7) -> Scatter:
+def scatter(found: Errors, time_share: float = 0.7, like: Scatter | None = None) -> Scatter:
     """
     Spreads that make 80 % intervals cover 80 % of held-out errors.
 
     ``time_share`` is how far energy follows time (static and clock-on energy do, energy per byte and operation do not).
+    ``like`` stands in for what fewer than five points measure.
     """
     z = quantile(0.8)
-    time = float(np.nanquantile(np.abs(found.logs["time"][found.counted]), 0.8)) / z
-    energy = float(np.nanquantile(np.abs(found.logs["energy"]), 0.8)) / z
+
+    def width(quantity: str, otherwise: float) -> float:
+        logs = np.abs(found.logs[quantity][found.counted] if quantity == "time" else found.logs[quantity])
+        logs = logs[np.isfinite(logs)]
+        return float(np.quantile(logs, 0.8)) / z if len(logs) >= (5 if like else 1) else otherwise
+
+    time = width("time", like.time if like else 0.35)
+    energy = width("energy", np.hypot(like.power, time_share * like.time) if like else width("power", 0.25))
     return Scatter(time, float(np.sqrt(max(energy**2 - (time_share * time) ** 2, 0.02**2))))
 
 

@@ -11,7 +11,7 @@ from joulesim.validate import fit
 from joulesim.validate.holdout import Scatter
 
 
-def document(result: fit.FitResult, seen: dict[str, Scatter], unseen: Scatter, source: str) -> str:
+def document(result: fit.FitResult, seen: dict[str, Scatter], unseen: Scatter | None, source: str) -> str:
     """
     YAML of fitted constants.
 
@@ -22,7 +22,7 @@ def document(result: fit.FitResult, seen: dict[str, Scatter], unseen: Scatter, s
     seen : dict
         Held-out scatter of each device of the fit, models left out.
     unseen : Scatter
-        Scatter of devices left out.
+        Scatter of devices left out; ``None`` where there is one device alone, which keeps the starting spreads.
     source : str
         What the constants rest on, for ``predict`` to print.
     """
@@ -38,18 +38,19 @@ def document(result: fit.FitResult, seen: dict[str, Scatter], unseen: Scatter, s
     for i, p in enumerate(result.plan.parameters):
         if p.experts is None:
             error = float(np.hypot(errors[p.label], p.device_spread))
-            lines.append(f"  {p.name}: {_entry(p.name, np.exp(result.shared[i]), error)}")
-    lines += _residuals(unseen, "devices left out")
+            lines.append(f"  {p.name}: {_entry(p.name, np.exp(result.shared[i]), error, p.relative)}")
+    lines += _residuals(unseen, "devices left out") if unseen else []
     lines.append("devices:")
     for d, device in enumerate(result.devices):
         lines.append(f"  {device}:")
         for i, p in enumerate(result.plan.parameters):
             if p.device_spread:
                 value = np.exp(result.shared[i] + result.deviations[d, i])
-                lines.append(f"    {p.name}: {_entry(p.name, value, errors[f'{p.label} @ {device}'])}")
+                lines.append(f"    {p.name}: {_entry(p.name, value, errors[f'{p.label} @ {device}'], p.relative)}")
         lines += ["  " + line for line in _residuals(seen[device], "models left out")]
-    lines.append("experts:")
-    for kernel in dict.fromkeys(p.experts for p in result.plan.parameters if p.experts):
+    kernels = dict.fromkeys(p.experts for p in result.plan.parameters if p.experts)
+    lines += ["experts:"] if kernels else []
+    for kernel in kernels:
         lines.append(f"  {kernel}:")
         for i, p in enumerate(result.plan.parameters):
             if p.experts == kernel:
@@ -66,8 +67,10 @@ _SCALES = {"second": ("us", 1e-6), "joule/byte": ("pJ/B", 1e-12), "joule/FLOP": 
            "byte": ("B", 1.0)}
 
 
-def _entry(name: str, value: float, error: float | None) -> str:
+def _entry(name: str, value: float, error: float | None, relative: bool = False) -> str:
     text = f"{value:.4g}"
+    if relative:
+        return f"{{factor: {text}, spread: 0, stderr: {error:.2g}}}"
     if UNITS.get(name):
         unit, size = _SCALES[UNITS[name]]
         text = f"{value / size:.4g} {unit}"

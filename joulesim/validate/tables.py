@@ -136,7 +136,8 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     model, weights = _named("models", row["model"], where), _weights(row, where)
     runtime = _named("runtimes", row["runtime"], where)
     runtime = _of_its_time(runtime, row.get("date", ""))
-    runtime = names("runtimes_of_weights").get(runtime, {}).get(weights, runtime)
+    kernels = names("runtimes_of_weights").get(runtime, {})
+    runtime = kernels.get(_key(row["weight_format"]), kernels.get(weights, runtime))
     profile = catalogue.load_hardware(device)
     _possible(measured["power"], devices, profile, where)
     place = profile.kind if profile.kind == "cpu" else profile.vendor
@@ -218,7 +219,7 @@ def _in_notes(notes: str, key: str) -> str | None:
 
 
 def _named(kind: str, text: str, where: str) -> str:
-    key = re.sub(r"\s+", "", text.lower().rsplit("/", 1)[-1] if kind == "models" else text.lower())
+    key = _key(text.rsplit("/", 1)[-1] if kind == "models" else text)
     known = names(kind)
     column = {"models": "model", "runtimes": "runtime", "weights": "weight_format", "caches": "kv_format"}.get(kind, kind)
     if key in known:
@@ -231,6 +232,11 @@ def _named(kind: str, text: str, where: str) -> str:
     if kind == "hardware":
         hint = did_you_mean(key, known) or "give its profile with --hardware-file"
     raise InputError(Fault(f"{where}: {column}", f"unknown {column} {text!r}", hint))
+
+
+def _key(text: str) -> str:
+    """Name as ``names.yaml`` writes it."""
+    return re.sub(r"\s+", "", text.lower())
 
 
 def _match(table, text: str, where: str, column: str) -> str:
