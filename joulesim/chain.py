@@ -296,7 +296,7 @@ def experts(x: Inputs, c, rows) -> Work:
     rate = rate * c["expert_bandwidth_factor"] * np.where(large, c["large_tile_factor"], 1.0)
     work = _matrix_product(x, c, x.routed, held, touched / x.experts_routed, padded, rate, c["expert_compute_efficiency"],
                            c["expert_compute_efficiency"])
-    counted = (chosen + c["padding_activity"] * (padded - chosen)) / padded
+    counted = (chosen + c["padding_activity"] * (padded - chosen)) / np.where(padded > 0, padded, 1.0)  # no rows, no tiles
     return work._replace(flops=work.flops * counted, narrow_flops=work.narrow_flops * counted)
 
 
