@@ -63,18 +63,27 @@ class Finding(NamedTuple):
 @cache
 def load() -> tuple[Claim, ...]:
     """Every claim of ``validation/claims``, note by note."""
-    folder = data_root() / "validation" / "claims"
-    templates: dict[str, Scenario] = {}
-    for name, document in read_yaml(folder / "scenarios.yaml").items():
-        parent = templates.get(document.pop("base", None))
-        merged = document if parent is None else _merged(parent.document, document)
-        templates[name] = build({"name": name, **merged}, f"validation/claims/scenarios.yaml: {name}")
     found = []
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(_folder().glob("*.yaml")):
         if path.stem != "scenarios":
             file = read_yaml(path)
-            found += [_claim(entry, file["note"], path.name, templates) for entry in file["claims"]]
+            found += [_claim(entry, file["note"], path.name, templates()) for entry in file["claims"]]
     return tuple(found)
+
+
+@cache
+def templates() -> dict[str, Scenario]:
+    """Scenarios that claims start from, by name."""
+    found: dict[str, Scenario] = {}
+    for name, document in read_yaml(_folder() / "scenarios.yaml").items():
+        parent = found.get(document.pop("base", None))
+        merged = document if parent is None else _merged(parent.document, document)
+        found[name] = build({**merged, "name": name}, f"validation/claims/scenarios.yaml: {name}")
+    return found
+
+
+def _folder():
+    return data_root() / "validation" / "claims"
 
 
 def _merged(under: dict, over: dict) -> dict:
@@ -89,17 +98,17 @@ _FIELDS = {"id", "kind", "machine", "statement", "published", "accept", "reading
            "test", "span"}
 
 
-def _claim(entry: dict, note: str, file: str, templates: dict[str, Scenario]) -> Claim:
+def _claim(entry: dict, note: str, file: str, known: dict[str, Scenario]) -> Claim:
     where = f"validation/claims/{file}: {entry.get('id')}"
     for field in entry:
         if field not in _FIELDS:
             raise InputError(Fault(f"{where}: {field}", "no such field", did_you_mean(field, _FIELDS) or "remove it"))
     rows = {}
     for name, case in entry.get("cases", {}).items():
-        if case["from"] not in templates:
+        if case["from"] not in known:
             raise InputError(Fault(f"{where}: {name}", f"expected a scenario of scenarios.yaml, got {case['from']!r}",
-                                   did_you_mean(case["from"], templates)))
-        scenarios, shape = rows_of(templates[case["from"]], case.get("set", {}), case.get("over", {}))
+                                   did_you_mean(case["from"], known)))
+        scenarios, shape = rows_of(known[case["from"]], case.get("set", {}), case.get("over", {}))
         rows[name] = ([gathered(s) for s in scenarios], shape)
     values = entry.get("holds") or entry.get("value") or {}
     return Claim(
