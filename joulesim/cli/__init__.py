@@ -24,6 +24,8 @@ COMMANDS = {
     "hardware": "device profiles, or one of them",
     "formats": "weight and cache formats, or one of them",
     "validate": "how wrong predictions are, on published tables and on this machine",
+    "measure": "run a campaign, a task or a parity check on this machine, and keep every record",
+    "doctor": "meters and runtimes of this machine, what is missing, and how to fix it",
     "synth": "write a random-weight .gguf of any shape and format",
     "scenarios": "shipped scenarios, models and runtimes, or one of them",
 }

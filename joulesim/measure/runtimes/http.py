@@ -17,7 +17,7 @@ SILENCE = 120.0
 _STEPS = 16
 """Decode steps in one measured request beside its first token."""
 _LONGEST_LINE = 1 << 20
-_FIRST_TOKEN = 300
+_FIRST_TOKEN, _TOKENS = 260, 240
 
 
 class StreamError(RuntimeError):
@@ -154,7 +154,7 @@ class Engine(Runtime):
         tokens = 1 if call.phase == "prefill" else call.tokens
         length = call.tokens if call.phase == "prefill" else max(call.depth, 1)
         self._made += 1
-        prompts = [[_FIRST_TOKEN + (7919 * i + 31 * s + self._made) % 3000 for i in range(length)]
+        prompts = [[_FIRST_TOKEN + (7919 * i + 31 * s + self._made) % _TOKENS for i in range(length)]
                    for s in range(call.sequences)]
         with ThreadPoolExecutor(call.sequences) as pool:
             found = list(pool.map(lambda p: complete(self._settings.address, p, tokens, self._settings.model_name,

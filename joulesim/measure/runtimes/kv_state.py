@@ -22,12 +22,14 @@ def repeated(state: bytes, length: int) -> bytearray | None:
     """
     State of a sequence of ``length`` tokens that repeats the entries of a shorter one.
 
-    ``None`` when the layout is not the known one.
+    ``None`` when the layout is not the known one, with or without a header of eight bytes.
     """
-    try:
-        return _repeated(state, length)
-    except (_Unexpected, struct.error):
-        return None
+    for header in (0, 8):
+        try:
+            return bytearray(state[:header]) + _repeated(state[header:], length)
+        except (_Unexpected, struct.error):
+            continue
+    return None
 
 
 def _repeated(state: bytes, length: int) -> bytearray:
@@ -39,19 +41,20 @@ def _repeated(state: bytes, length: int) -> bytearray:
         at += struct.calcsize(form)
         return value
 
-    streams = take("<I")
-    if streams != 1:
+    if take("<I") != 1:  # streams
         raise _Unexpected
     cells = take("<I")
     if not 0 < cells <= length or cells > 1 << 20:
         raise _Unexpected
     out += struct.pack("<II", 1, length)
+    names = ()
     for expected in range(cells):
-        position, sequences = take("<i"), take("<I")
-        if position != expected or sequences != 0:
+        position, named = take("<i"), take("<I")
+        if position != expected or named > 1:
             raise _Unexpected
+        names = tuple(take("<i") for _ in range(named))
     for position in range(length):
-        out += struct.pack("<iI", position, 0)
+        out += struct.pack(f"<iI{len(names)}i", position, len(names), *names)
     transposed, layers = take("<I"), take("<I")
     if transposed not in (0, 1) or not 0 < layers < 10_000:
         raise _Unexpected
