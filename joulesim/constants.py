@@ -150,14 +150,14 @@ def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:
     """Sustained over peak rates."""
     place = hardware.kind if hardware.kind == "cpu" else hardware.vendor
     bandwidth = starting_rule("bandwidth_efficiency", place)
-    if hardware.measured_memory_bandwidth is not None and hardware.memory_bandwidth is not None:
+    if hardware.measured_memory_bandwidth is not None:
         rule = starting_rule("measured_bandwidth_share")
-        bandwidth = rule._replace(value=rule.value * hardware.measured_memory_bandwidth / hardware.memory_bandwidth,
+        bandwidth = rule._replace(value=rule.value * hardware.measured_memory_bandwidth / hardware.streaming_rate,
                                   ref=f"measured bandwidth of the profile; {rule.ref}")
     compute = starting_rule("compute_efficiency", place)
-    if hardware.measured_compute_rate.fp16 is not None and hardware.compute_rate.fp16 is not None:
+    if hardware.measured_compute_rate.fp16 is not None:
         rule = starting_rule("measured_compute_share")
-        compute = rule._replace(value=rule.value * hardware.measured_compute_rate.fp16 / hardware.compute_rate.fp16,
+        compute = rule._replace(value=rule.value * hardware.measured_compute_rate.fp16 / hardware.matrix_rate,
                                 ref=f"measured matrix rate of the profile; {rule.ref}")
     return {"bandwidth_efficiency": bandwidth, "compute_efficiency": compute, "narrow_compute_efficiency": compute,
             "expert_compute_efficiency": compute}
@@ -219,14 +219,14 @@ def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Con
     active = found.get("active_power", share._replace(value=share.value * (limit - idle.value), needs=range_needs))
 
     rates, memory = hardware.compute_rate, found["energy_per_byte"]
-    half = rates.fp32 if rates.fp16 is None else rates.fp16
+    half = hardware.matrix_rate
     narrow = rates.int8 if rates.fp8 is None else rates.fp8
     powers = {"static_power": static, "active_power": active}
     if "energy_per_flop" not in found:
-        bandwidth = np.nan if hardware.memory_bandwidth is None else hardware.memory_bandwidth
+        bandwidth = np.nan if hardware.streaming_rate is None else hardware.streaming_rate
         streaming = found["memory_share_at_peak"].value * bandwidth * memory.value * found["bandwidth_efficiency"].value
         rest = np.maximum(limit - static.value - active.value - streaming, 0.2 * limit)
-        needs = (*range_needs, *memory.needs, *(("memory_bandwidth",) if hardware.memory_bandwidth is None else ()),
+        needs = (*range_needs, *memory.needs, *(("memory_bandwidth",) if hardware.streaming_rate is None else ()),
                  *(("compute_rate.fp16",) if half is None else ()))
         powers["energy_per_flop"] = Constant(
             rest / ((np.nan if half is None else half) * found["compute_efficiency"].value), 0.3, "spec-only",

@@ -164,11 +164,15 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         return value
 
     rates = hardware.compute_rate
-    half = rates.fp32 if rates.fp16 is None else rates.fp16
+    half = hardware.matrix_rate
     compute_rate = known("compute_rate.fp16", half)
     if rates.fp16 is None and half is not None:
-        assumptions.append(f"{hardware.name} has no 16-bit matrix rate: products run at its fp32 rate")
-    lane = known("compute_rate.fp32", rates.fp32) / 2
+        stands_in = "fp32 rate" if rates.fp32 is not None else "measured rate"
+        assumptions.append(f"{hardware.name} has no 16-bit matrix rate: products run at its {stands_in}")
+    vectors = half if rates.fp32 is None and hardware.kind == "cpu" else rates.fp32  # a CPU's vectors do both
+    lane = known("compute_rate.fp32", vectors) / 2
+    if hardware.memory_bandwidth is None and hardware.streaming_rate is not None:
+        assumptions.append(f"{hardware.name} has no datasheet bandwidth: the measured one stands in")
 
     rules, degrees = runtime.memory, scenario.serving.parallelism
     kernel = runtime.expert_kernel(expert_format(scenario))
@@ -184,7 +188,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
     context = batching.running_context(prompt, new, weight) if paged else reserved
     return Inputs(
         memory_capacity=known("memory_capacity", hardware.memory_capacity),
-        memory_bandwidth=known("memory_bandwidth", hardware.memory_bandwidth),
+        memory_bandwidth=known("memory_bandwidth", hardware.streaming_rate),
         compute_rate=compute_rate,
         narrow_compute_rate=next((rate for rate in (rates.fp8, rates.int8) if rate is not None), compute_rate),
         instruction_rate=lane,

@@ -122,6 +122,17 @@ class HardwareSpec(Spec):
                 raise ValueError(f"unknown.{field}: expected no reason, the field has a value; remove one of them")
         return self
 
+    @property
+    def matrix_rate(self):
+        """Dense 16-bit rate: the peak, else the fp32 peak, else what somebody measured. [FLOP/s]"""
+        rates = (self.compute_rate.fp16, self.compute_rate.fp32, self.measured_compute_rate.fp16)
+        return next((rate for rate in rates if rate is not None), None)
+
+    @property
+    def streaming_rate(self):
+        """Memory rate: the datasheet's, else what somebody measured. [B/s]"""
+        return self.measured_memory_bandwidth if self.memory_bandwidth is None else self.memory_bandwidth
+
     def why_unknown(self, field: str) -> str:
         """Reason why a dotted field is unknown."""
         return self.unknown.get(field, "not stated in the profile")
