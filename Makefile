@@ -29,10 +29,12 @@ lint: .stamps/test
 
 .stamps/demo: .stamps/venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m compileall -q joulesim
 	touch $@
 
 .stamps/test: .stamps/venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m compileall -q joulesim
 	touch $@ .stamps/demo
 
 clean:
