@@ -47,16 +47,21 @@ class Study(NamedTuple):
     def verdict(self) -> str:
         """Whether drafting can pay, in one line."""
         if min(self.best_time, self.best_energy) >= 1:
-            return ("this drafter can't pay at any acceptance: with every token accepted decoding still takes "
-                    f"{self.best_time:.2f} times the time and {self.best_energy:.2f} times the energy of plain decoding")
+            return (
+                "this drafter can't pay at any acceptance: with every token accepted decoding still takes "
+                f"{self.best_time:.2f} times the time and {self.best_energy:.2f} times the energy of plain decoding"
+            )
         if self.best_time >= 1:
-            return f"this drafter saves no time at any acceptance (best case {self.best_time:.2f} of plain); it can save energy"
+            return f"this drafter saves no time at any acceptance ({self.best_time:.2f} of plain at best), only energy"
         if self.best_energy >= 1:
-            return f"this drafter saves no energy at any acceptance (best case {self.best_energy:.2f} of plain); it can save time"
+            return f"this drafter saves no energy at any acceptance ({self.best_energy:.2f} of plain at best), only time"
         cheapest = min(self.options, key=lambda o: o.energy)
-        return (f"cheapest: {_named(cheapest)}, {cheapest.energy_ratio:.2f} of the energy and {cheapest.speed_up:.2f} times the "
-                f"speed of plain decoding" if cheapest.energy < self.plain.energy
-                else "plain decoding is cheapest at the declared acceptance")
+        if cheapest.energy >= self.plain.energy:
+            return "plain decoding is cheapest at the declared acceptance"
+        return (
+            f"cheapest: {_named(cheapest)}, {cheapest.energy_ratio:.2f} of the energy and {cheapest.speed_up:.2f} times "
+            "the speed of plain decoding"
+        )
 
     def front(self) -> list[Option]:
         """Options that no other beats in both time and energy, plain decoding among them, fastest first."""
@@ -85,7 +90,9 @@ def study(scenario: Scenario, lengths=LENGTHS, thresholds=None) -> Study:
     """
     spec = scenario.speculation
     if spec.method == "none":
-        raise InputError(Fault("speculation.method", "expected draft or ngram, got none", "declare how tokens are drafted"))
+        raise InputError(
+            Fault("speculation.method", "expected draft or ngram, got none", "declare how tokens are drafted")
+        )
     x, _, _ = inputs.gather(scenario)
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_format(scenario))
     c = {name: constant.value for name, constant in known.items()}
@@ -99,15 +106,29 @@ def study(scenario: Scenario, lengths=LENGTHS, thresholds=None) -> Study:
     def option(length, threshold, plan):
         run = chain.run(x._replace(speculation=plan), c) if plan else plain_run
         energy = float(quantities(x, run, scenario)["energy_per_answer"])
-        return Option(length, threshold, plan.round if plan else None, float(run.prefill.time + run.decode.time),
-                      energy / right if right else energy, float(plain_run.decode.time / run.decode.time),
-                      float(sum(run.decode.energy) / sum(plain_run.decode.energy)))
+        return Option(
+            length,
+            threshold,
+            plan.round if plan else None,
+            float(run.prefill.time + run.decode.time),
+            energy / right if right else energy,
+            float(plain_run.decode.time / run.decode.time),
+            float(sum(run.decode.energy) / sum(plain_run.decode.energy)),
+        )
 
-    found = [option(k, t, x.speculation._replace(round=rounds.expected_round(spec, k, t)))
-             for k in lengths for t in thresholds]
+    found = [
+        option(k, t, x.speculation._replace(round=rounds.expected_round(spec, k, t)))
+        for k in lengths
+        for t in thresholds
+    ]
     best = [_best_case(x, c, plain_run, k) for k in lengths]
-    return Study(option(0, 0.0, None), tuple(found), min(time for time, _ in best), min(energy for _, energy in best),
-                 "correct answer" if right else "answer")
+    return Study(
+        option(0, 0.0, None),
+        tuple(found),
+        min(time for time, _ in best),
+        min(energy for _, energy in best),
+        "correct answer" if right else "answer",
+    )
 
 
 def _best_case(x, c, plain_run, length: int) -> tuple[float, float]:
@@ -115,5 +136,7 @@ def _best_case(x, c, plain_run, length: int) -> tuple[float, float]:
     calls = x.speculation.round.draft_calls
     every = rounds.Round((0.0,) * length + (1.0,), float(length) if calls else 0.0, float(length), float(length))
     run = chain.run(x._replace(speculation=x.speculation._replace(round=every)), c)
-    return (float(run.decode.time / plain_run.decode.time),
-            float(sum(run.decode.energy) / sum(plain_run.decode.energy)))
+    return (
+        float(run.decode.time / plain_run.decode.time),
+        float(sum(run.decode.energy) / sum(plain_run.decode.energy)),
+    )

@@ -77,8 +77,9 @@ def expected_round(spec: SpeculationSpec, draft_length: int | None = None, thres
         alpha = acceptance_probability(spec)
         if given.confidence_curve:
             bins = given.confidence_curve
-            passing, alpha = speculation.passing([b.confidence for b in bins], [b.drafted for b in bins],
-                                                 [b.accepted for b in bins], threshold)
+            passing, alpha = speculation.passing(
+                [b.confidence for b in bins], [b.drafted for b in bins], [b.accepted for b in bins], threshold
+            )
         chances = np.full(k, float(alpha))
     offered = speculation.lengths_drafted(k, float(passing))
     if spec.method == "ngram":
@@ -86,8 +87,12 @@ def expected_round(spec: SpeculationSpec, draft_length: int | None = None, thres
     reached = 1.0 - np.cumsum(offered)[:-1]  # probability that a draft is at least 1, 2, .. tokens long
     kept = np.cumprod(chances)
     calls = float(speculation.draft_calls(k, float(passing))) if spec.method == "draft" else 0.0
-    return Round(tuple(float(p) for p in offered), calls, float(np.sum(reached * np.append(1.0, kept[:-1]))),
-                 float(np.sum(reached * kept)))
+    return Round(
+        tuple(float(p) for p in offered),
+        calls,
+        float(np.sum(reached * np.append(1.0, kept[:-1]))),
+        float(np.sum(reached * kept)),
+    )
 
 
 def acceptance_probability(spec: SpeculationSpec) -> float:
@@ -106,21 +111,39 @@ def refuse(scenario, assumptions: list[str]) -> None:
     """Combinations that have no meaning, together; what is taken on trust goes to ``assumptions``."""
     spec, runtime, faults = scenario.speculation, scenario.runtime, []
     if runtime.scheduler == "continuous":
-        faults.append(Fault("speculation.method", f"expected none with {runtime.name}: speculation is modelled for static "
-                            "batches", "use a llama.cpp runtime"))
+        faults.append(
+            Fault(
+                "speculation.method",
+                f"expected none with {runtime.name}: speculation is modelled for static batches",
+                "use a llama.cpp runtime",
+            )
+        )
     if spec.draft_model is not None and abs(spec.draft_model.vocabulary - scenario.model.vocabulary) > 128:
-        faults.append(Fault("speculation.draft_model", f"expected the vocabulary of {scenario.model.name} "
-                            f"({scenario.model.vocabulary} entries), got {spec.draft_model.vocabulary} of "
-                            f"{spec.draft_model.name}", "draft with a model of the same family"))
+        faults.append(
+            Fault(
+                "speculation.draft_model",
+                f"expected the vocabulary of {scenario.model.name} "
+                f"({scenario.model.vocabulary} entries), got {spec.draft_model.vocabulary} of "
+                f"{spec.draft_model.name}",
+                "draft with a model of the same family",
+            )
+        )
     framing, needed = spec.acceptance.framing, "batched"
     if framing != needed and runtime.activation_framing == "per-tensor":
         if spec.accept_framing_mismatch:
-            assumptions.append(f"speculation.acceptance: measured under {framing} framing, used for a {needed} verify on "
-                               f"{runtime.name}, which scales activations per fed tensor (--accept-framing-mismatch)")
+            assumptions.append(
+                f"speculation.acceptance: measured under {framing} framing, used for a {needed} verify on "
+                f"{runtime.name}, which scales activations per fed tensor (--accept-framing-mismatch)"
+            )
         else:
-            faults.append(Fault("speculation.acceptance.framing", f"expected {needed}: {runtime.name} scales activations "
-                                f"per fed tensor, so tokens fed together decode differently, got {framing}",
-                                "measure acceptance as the runtime verifies, or pass --accept-framing-mismatch"))
+            faults.append(
+                Fault(
+                    "speculation.acceptance.framing",
+                    f"expected {needed}: {runtime.name} scales activations "
+                    f"per fed tensor, so tokens fed together decode differently, got {framing}",
+                    "measure acceptance as the runtime verifies, or pass --accept-framing-mismatch",
+                )
+            )
     if faults:
         raise InputError(faults)
 
@@ -133,7 +156,11 @@ def decode(x, c: dict[str, Any], steps) -> chain.Stretch:
     stretch = chain.Stretch(chain.Work(), 0.0, 0.0)
     for drafted, share in enumerate(plan.round.offered):
         if share > 1e-9:
-            call = _verify(x, c, batch, drafted + 1.0, average) if plan.kv_carry else _again(x, c, batch, drafted + 1.0, steps)
+            call = (
+                _verify(x, c, batch, drafted + 1.0, average)
+                if plan.kv_carry
+                else _again(x, c, batch, drafted + 1.0, steps)
+            )
             stretch = stretch.plus(call.times(rounds * share))
     if plan.draft is None:
         return stretch
@@ -148,8 +175,9 @@ def decode(x, c: dict[str, Any], steps) -> chain.Stretch:
 
 def _verify(x, c, batch, rows, average: chain.Looked) -> chain.Stretch:
     """One call of ``rows`` tokens a sequence at its average context; the rows share one read of the cache."""
-    what = average._replace(seen=tuple(s * rows for s in average.seen), earlier=average.earlier * rows,
-                            tokens=average.tokens * rows)
+    what = average._replace(
+        seen=tuple(s * rows for s in average.seen), earlier=average.earlier * rows, tokens=average.tokens * rows
+    )
     work = chain.layers(x, c, batch * rows).plus(chain.head(x, c, batch * rows)).plus(chain.sample(x, c, batch * rows))
     work = work.plus(chain.look(x, c, what, chain._unpacked(x, c), c["attention_instructions"]).times(batch))
     return chain._with_host(x, c, work, c["host_per_step"] + c["host_per_sequence"] * batch)
@@ -160,7 +188,9 @@ def _again(x, c, batch, rows, steps) -> chain.Stretch:
     total = chain.Stretch(chain.Work(), 0.0, 0.0)
     for node, weight in _NODES:
         text = chain.mean(x.prompt + node * steps, x) + rows
-        work = chain.layers(x, c, batch * text).plus(chain.head(x, c, batch * rows)).plus(chain.sample(x, c, batch * rows))
+        work = (
+            chain.layers(x, c, batch * text).plus(chain.head(x, c, batch * rows)).plus(chain.sample(x, c, batch * rows))
+        )
         what = chain.looked(x._replace(weight=None), 0.0, text, np.minimum(x.prefill_chunk, text))
         work = work.plus(chain.look(x, c, what, chain._unpacked(x, c)).times(batch))
         call = chain._with_host(x, c, work, c["host_per_step"] + c["host_per_sequence"] * batch)

@@ -14,9 +14,20 @@ from joulesim.scenario import Scenario
 from joulesim.specs.base import Spec
 
 _STEP = 1.01
-_DEVICE = ("memory_bandwidth", "memory_capacity", "compute_rate.fp16", "compute_rate.fp32", "compute_rate.int8",
-           "compute_rate.fp8", "power_limit", "idle_power.resident", "system.host_power", "system.psu_efficiency",
-           "link_bandwidth", "chip_share_of_memory_energy")
+_DEVICE = (
+    "memory_bandwidth",
+    "memory_capacity",
+    "compute_rate.fp16",
+    "compute_rate.fp32",
+    "compute_rate.int8",
+    "compute_rate.fp8",
+    "power_limit",
+    "idle_power.resident",
+    "system.host_power",
+    "system.psu_efficiency",
+    "link_bandwidth",
+    "chip_share_of_memory_energy",
+)
 _DECLARED = ("workload", "serving", "task", "speculation", "power_cap")
 
 
@@ -55,13 +66,16 @@ def _known(scenario: Scenario):
 def _constants(scenario: Scenario) -> Iterator[Effect]:
     """One pass of the chain over all constants, each a step up in its own column."""
     known = _known(scenario)
-    moved = {name: np.where(np.arange(len(known) + 1) == column, k.value * _STEP, k.value)
-             for column, (name, k) in enumerate(known.items(), start=1)}
+    moved = {
+        name: np.where(np.arange(len(known) + 1) == column, k.value * _STEP, k.value)
+        for column, (name, k) in enumerate(known.items(), start=1)
+    }
     energy = np.broadcast_to(_energy(scenario, moved), len(known) + 1)
     for column, (name, k) in enumerate(known.items(), start=1):
         if k.value and np.isfinite(k.value) and not name.endswith("_residual"):
-            yield Effect(name, "constant", k.value, _elasticity(energy[column], energy[0], _STEP), k.spread,
-                         f"{k.kind}: {k.ref}")
+            yield Effect(
+                name, "constant", k.value, _elasticity(energy[column], energy[0], _STEP), k.spread, f"{k.kind}: {k.ref}"
+            )
 
 
 def _declared(scenario: Scenario) -> Iterator[Effect]:
@@ -90,8 +104,12 @@ def _of_device(scenario: Scenario):
     mode = scenario.power_mode
     if mode and scenario.hardware.power_modes[mode].power_limit:
         field = f"power_modes.{mode}.power_limit"
-        yield ("hardware", f"hardware.{field}", scenario.hardware.power_modes[mode].power_limit,
-               _where(scenario.hardware, field))
+        yield (
+            "hardware",
+            f"hardware.{field}",
+            scenario.hardware.power_modes[mode].power_limit,
+            _where(scenario.hardware, field),
+        )
 
 
 def _of_scenario(scenario: Scenario):

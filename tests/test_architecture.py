@@ -32,7 +32,7 @@ LAYERS = (
     ("scenario",),
     ("inputs", "constants", "chain", "rounds"),
     ("uncertainty",),
-    ("prediction", "grid", "predict", "explain", "compare", "inventory"),
+    ("prediction", "grid", "predict", "explain", "compare", "inventory", "drafting", "sensitivity"),
     ("sweep", "plots"),
     ("optimise", "design", "validate", "synth"),
     ("cli", "__main__"),

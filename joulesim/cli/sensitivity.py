@@ -28,10 +28,21 @@ def run(options) -> int:
         print(output.to_json([e._asdict() for e in found]))
         return 0
     raw = options.output == "csv"
-    rows = [(e.name, e.group, e.elasticity if raw else f"{e.elasticity:+.3f}",
-             e.spread if raw else "" if not e.spread else f"{abs(e.elasticity) * e.spread:.1%}", e.source) for e in found]
-    print(output.table(rows, ("number", "of", "elasticity", "spread" if raw else "uncertainty it causes", "source"),
-                       options.output))
+    rows = [
+        (
+            e.name,
+            e.group,
+            e.elasticity if raw else f"{e.elasticity:+.3f}",
+            e.spread if raw else "" if not e.spread else f"{abs(e.elasticity) * e.spread:.1%}",
+            e.source,
+        )
+        for e in found
+    ]
+    print(
+        output.table(
+            rows, ("number", "of", "elasticity", "spread" if raw else "uncertainty it causes", "source"), options.output
+        )
+    )
     if not raw and found:
         print(f"\n{_advice(found)}")
     return 0
@@ -47,6 +58,8 @@ def _advice(found) -> str:
     if devices:
         best = max(devices, key=lambda e: abs(e.elasticity))
         more = "more" if best.elasticity < 0 else "less"
-        parts.append(f"Of the device, {more} {best.name.removeprefix('hardware.')} helps most: 1 % of it changes the energy per "
-                     f"correct answer by {best.elasticity:+.2f} %.")
+        parts.append(
+            f"Of the device, {more} {best.name.removeprefix('hardware.')} helps most: 1 % of it changes the energy per "
+            f"correct answer by {best.elasticity:+.2f} %."
+        )
     return " ".join(parts)

@@ -11,10 +11,14 @@ from joulesim.errors import Fault, InputError, did_you_mean
 def arguments(parser) -> None:
     """Options of the command."""
     parser.add_argument("claim", nargs="*", help="only claims whose id starts with one of these")
-    parser.add_argument("--without", metavar="MECHANISM", help="switch a mechanism off and print the claims that flip; "
-                        "`all` for each in turn")
-    parser.add_argument("--leave-one-note-out", action="store_true",
-                        help="refit without each study in turn and predict it (a minute)")
+    parser.add_argument(
+        "--without",
+        metavar="MECHANISM",
+        help="switch a mechanism off and print the claims that flip; `all` for each in turn",
+    )
+    parser.add_argument(
+        "--leave-one-note-out", action="store_true", help="refit without each study in turn and predict it (a minute)"
+    )
     output.arguments(parser)
 
 
@@ -28,8 +32,13 @@ def run(options) -> int:
     if options.output == "json":
         print(output.to_json(rows))
         return 0
-    print(output.table([_row(r) for r in rows], ("claim", "kind", "role", "published", "accepted", "predicted", "verdict"),
-                       options.output))
+    print(
+        output.table(
+            [_row(r) for r in rows],
+            ("claim", "kind", "role", "published", "accepted", "predicted", "verdict"),
+            options.output,
+        )
+    )
     if options.output != "csv":
         print("\n" + "\n".join(_summary(rows)))
     return 0
@@ -41,8 +50,13 @@ def _findings(wanted: list[str]):
     known = claims.load()
     chosen = [c for c in known if not wanted or any(c.id.startswith(start) for start in wanted)]
     if not chosen:
-        raise InputError(Fault("joulesim validate claims", f"no claim starts with {wanted[0]!r}",
-                               did_you_mean(wanted[0], [c.id for c in known])))
+        raise InputError(
+            Fault(
+                "joulesim validate claims",
+                f"no claim starts with {wanted[0]!r}",
+                did_you_mean(wanted[0], [c.id for c in known]),
+            )
+        )
     return [claims.check(c) for c in chosen]
 
 
@@ -54,10 +68,19 @@ def entry(finding) -> dict[str, Any]:
     rest = numbers.rests_on(claim) if claim.kind != "method" else ()
     one = list(finding.predicted.values())[0] if set(finding.predicted) == {"value"} else finding.predicted or None
     return {
-        "id": claim.id, "note": claim.note, "kind": claim.kind, "role": "fit" if rest else "test",
-        "statement": claim.statement, "reading": claim.reading or None, "published": claim.published,
-        "predicted": one, "accept": claim.accept, "verdict": finding.verdict, "why": finding.why or None,
-        "beside": finding.beside, "scenarios": list(dict.fromkeys(_named(s) for s in claim.scenarios)),
+        "id": claim.id,
+        "note": claim.note,
+        "kind": claim.kind,
+        "role": "fit" if rest else "test",
+        "statement": claim.statement,
+        "reading": claim.reading or None,
+        "published": claim.published,
+        "predicted": one,
+        "accept": claim.accept,
+        "verdict": finding.verdict,
+        "why": finding.why or None,
+        "beside": finding.beside,
+        "scenarios": list(dict.fromkeys(_named(s) for s in claim.scenarios)),
         "fitted_numbers": [{"name": n.name, "value": n.value, "kind": n.kind, "note": n.note} for n in rest],
     }
 
@@ -65,14 +88,23 @@ def entry(finding) -> dict[str, Any]:
 def _named(s) -> str:
     weights = s.weights.name if s.weights else "as stored"
     mode = f" [{s.power_mode}]" if s.power_mode else ""
-    return (f"{s.model.name} {weights} on {s.hardware.name}{mode}, {s.runtime.name}, batch {s.serving.batch}, "
-            f"prompt {s.workload.prompt_tokens:g}" + (f", {s.speculation.text or s.speculation.method} drafted"
-                                                      if s.speculation.method != "none" else ""))
+    return (
+        f"{s.model.name} {weights} on {s.hardware.name}{mode}, {s.runtime.name}, batch {s.serving.batch}, "
+        f"prompt {s.workload.prompt_tokens:g}"
+        + (f", {s.speculation.text or s.speculation.method} drafted" if s.speculation.method != "none" else "")
+    )
 
 
 def _row(r: dict) -> tuple:
-    return (r["id"], r["kind"], r["role"], _short(r["published"]), _short(r["accept"]),
-            _short(r["predicted"]) if r["predicted"] is not None else r["why"], r["verdict"])
+    return (
+        r["id"],
+        r["kind"],
+        r["role"],
+        _short(r["published"]),
+        _short(r["accept"]),
+        _short(r["predicted"]) if r["predicted"] is not None else r["why"],
+        r["verdict"],
+    )
 
 
 def _short(value: Any) -> str:
@@ -89,8 +121,10 @@ def _summary(rows: list[dict]) -> list[str]:
     supported = [r for r in rows if r["verdict"] == "supported"]
     tests = [r for r in supported if r["role"] == "test"]
     numbers = {n["name"]: n for r in supported for n in r["fitted_numbers"]}
-    lines = [f"{len(supported)} of {len(rows)} supported; {len(tests)} of them rest on no fitted or assumed number. "
-             f"{len(numbers)} such numbers carry the others:"]
+    lines = [
+        f"{len(supported)} of {len(rows)} supported; {len(tests)} of them rest on no fitted or assumed number. "
+        f"{len(numbers)} such numbers carry the others:"
+    ]
     for name, n in numbers.items():
         carried = [r["id"] for r in supported if name in {m["name"] for m in r["fitted_numbers"]}]
         lines.append(f"- {name} = {n['value']:.4g} ({n['kind']}; {n['note']}): {len(carried)} claims")
@@ -104,24 +138,42 @@ def _without(options) -> int:
 
     names = list(SWITCHES) if options.without == "all" else [options.without]
     if names[0] not in SWITCHES:
-        raise InputError(Fault("--without", f"expected a mechanism ({', '.join(SWITCHES)}), got {names[0]!r}",
-                               did_you_mean(names[0], SWITCHES)))
+        raise InputError(
+            Fault(
+                "--without",
+                f"expected a mechanism ({', '.join(SWITCHES)}), got {names[0]!r}",
+                did_you_mean(names[0], SWITCHES),
+            )
+        )
     before = {f.claim.id: f for f in _findings(options.claim)}
     flips = {}
     for name in names:
         switch = SWITCHES[name][1]
         after = [claims.check(f.claim, lambda s, x, c, switch=switch: switch(x, c)) for f in before.values()]
-        flips[name] = [{"id": f.claim.id, "before": before[f.claim.id].verdict, "after": f.verdict,
-                        "predicted_before": before[f.claim.id].predicted, "predicted_after": f.predicted}
-                       for f in after if f.verdict != before[f.claim.id].verdict]
+        flips[name] = [
+            {
+                "id": f.claim.id,
+                "before": before[f.claim.id].verdict,
+                "after": f.verdict,
+                "predicted_before": before[f.claim.id].predicted,
+                "predicted_after": f.predicted,
+            }
+            for f in after
+            if f.verdict != before[f.claim.id].verdict
+        ]
     if options.output == "json":
         print(output.to_json(flips))
         return 0
-    rows = [(name, f["id"], f["before"], f["after"]) for name in names for f in flips[name] or [dict.fromkeys(
-        ("id", "before", "after"), "")]]
+    rows = [
+        (name, f["id"], f["before"], f["after"])
+        for name in names
+        for f in flips[name] or [dict.fromkeys(("id", "before", "after"), "")]
+    ]
     print(output.table(rows, ("without", "claim", "with it", "without it"), options.output))
     if options.output != "csv":
-        print("\n" + "\n".join(f"without {name} ({SWITCHES[name][0]}): {len(flips[name])} claims flip" for name in names))
+        print(
+            "\n" + "\n".join(f"without {name} ({SWITCHES[name][0]}): {len(flips[name])} claims flip" for name in names)
+        )
     return 0
 
 
@@ -133,13 +185,40 @@ def _left_out(options) -> int:
     found = [(n, f) for n in notes for f in n.findings]
     kept = sum(f.verdict == "supported" for _, f in found)
     if options.output == "json":
-        print(output.to_json({"supported": kept, "supported_with_all": shipped, "claims": [
-            {"id": f.claim.id, "note": n.note, "predicted": f.predicted, "verdict": f.verdict, "refitted": n.numbers}
-            for n, f in found]}))
+        print(
+            output.to_json(
+                {
+                    "supported": kept,
+                    "supported_with_all": shipped,
+                    "claims": [
+                        {
+                            "id": f.claim.id,
+                            "note": n.note,
+                            "predicted": f.predicted,
+                            "verdict": f.verdict,
+                            "refitted": n.numbers,
+                        }
+                        for n, f in found
+                    ],
+                }
+            )
+        )
         return 0
-    rows = [(f.claim.id, len(n.numbers), _short(f.predicted if len(f.predicted) > 1 else next(iter(f.predicted.values()), "")),
-             _short(f.claim.accept), f.verdict) for n, f in found]
-    print(output.table(rows, ("claim", "numbers refitted", "predicted without its note", "accepted", "verdict"), options.output))
+    rows = [
+        (
+            f.claim.id,
+            len(n.numbers),
+            _short(f.predicted if len(f.predicted) > 1 else next(iter(f.predicted.values()), "")),
+            _short(f.claim.accept),
+            f.verdict,
+        )
+        for n, f in found
+    ]
+    print(
+        output.table(
+            rows, ("claim", "numbers refitted", "predicted without its note", "accepted", "verdict"), options.output
+        )
+    )
     if options.output != "csv":
         print(f"\n{kept} of {len(found)} supported when their note is left out of the fit, {shipped} with all notes.")
     return 0

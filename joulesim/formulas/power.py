@@ -38,7 +38,8 @@ def time_at(clock, fixed, launched, overlapped, chip_share, exponent):
     -----
     .. math:: t(s) = t_0 + \frac{t_l}{s} + t_o\left[(1 - a) + a s^{-p}\right]^{1/p}
 
-    Memory keeps its own clock: a memory-bound call loses speed only once its chip operations take as long as its traffic.
+    Memory keeps its own clock: a memory-bound call loses speed only once its chip operations take as long as its
+    traffic.
 
     References
     ----------
@@ -50,7 +51,9 @@ def time_at(clock, fixed, launched, overlapped, chip_share, exponent):
     >>> float(time_at(0.5, fixed=1.0, launched=0.5, overlapped=2.0, chip_share=1.0, exponent=2.0))
     6.0
     """
-    return fixed + launched / clock + overlapped * (1.0 - chip_share + chip_share * clock**-exponent) ** (1.0 / exponent)
+    return (
+        fixed + launched / clock + overlapped * (1.0 - chip_share + chip_share * clock**-exponent) ** (1.0 / exponent)
+    )
 
 
 def energy_at(clock, energy, voltage_share):
@@ -135,8 +138,19 @@ def power_at(clock, static_power, memory_energy, chip_energy, clock_on_power, ti
     return static_power + (memory_energy + chip_energy * v) / time + clock * v * clock_on_power
 
 
-def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share,
-                 fixed, launched, overlapped, chip_share, exponent):
+def clock_factor(
+    limit,
+    static_power,
+    memory_energy,
+    chip_energy,
+    clock_on_power,
+    voltage_share,
+    fixed,
+    launched,
+    overlapped,
+    chip_share,
+    exponent,
+):
     r"""
     Clock, as a share of full clock, that keeps the average power of a call within a limit.
 
@@ -168,28 +182,61 @@ def clock_factor(limit, static_power, memory_energy, chip_energy, clock_on_power
     >>> round(float(clock_factor(100.0, 20.0, 0.0, 160.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0)), 9)
     0.5
     """
-    def drawn(s, time):
-        return power_at(s, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
-
     with np.errstate(invalid="ignore", divide="ignore"):  # no call, no time: nothing is over a limit
-        over = drawn(1.0, fixed + launched + overlapped) > limit
-    if not np.any(over):
-        return np.where(limit > static_power, 1.0, np.nan)
-    one = 1.0 + 0.0 * (limit + over)
-    low, high, s = _LOWEST * one, one, one
+        full = power_at(
+            1.0, static_power, memory_energy, chip_energy, clock_on_power, fixed + launched + overlapped, voltage_share
+        )
+    terms = (
+        limit,
+        static_power,
+        memory_energy,
+        chip_energy,
+        clock_on_power,
+        voltage_share,
+        fixed,
+        launched,
+        overlapped,
+        chip_share,
+        exponent,
+    )
+    over = np.broadcast_to(full > limit, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
+    clock = np.ones(over.shape)
+    if np.any(over):
+        clock[over] = _limited_clock(*(np.broadcast_to(term, over.shape)[over] for term in terms))
+    return np.where(limit > static_power, clock, np.nan)
+
+
+def _limited_clock(
+    limit,
+    static_power,
+    memory_energy,
+    chip_energy,
+    clock_on_power,
+    voltage_share,
+    fixed,
+    launched,
+    overlapped,
+    chip_share,
+    exponent,
+):
+    """Clock of calls that would draw more than the limit at full clock."""
+    low, high, s = np.full_like(limit, _LOWEST), np.ones_like(limit), np.ones_like(limit)
     with np.errstate(all="ignore"):
         for _ in range(_STEPS):
             v = energy_at(s, 1.0, voltage_share)
-            mixed = 1.0 - chip_share + chip_share * s**-exponent
-            slowed = overlapped * mixed ** (1.0 / exponent)
-            time = fixed + launched / s + slowed
-            now = drawn(s, time)
-            falling = launched / s + slowed * chip_share * s**-exponent / mixed
-            rise = s * chip_energy * voltage_share / time + (memory_energy + chip_energy * v) * falling / time**2 + (
-                clock_on_power * s * (v + s * voltage_share))
-            low, high = np.where(now < limit, s, low), np.where(now > limit, s, high)
-            step = s * np.exp(np.log(limit / now) * now / rise)
+            chip = chip_share * s**-exponent
+            mixed = 1.0 - chip_share + chip
+            slowed, launching = overlapped * mixed ** (1.0 / exponent), launched / s
+            time = fixed + launching + slowed
+            now = power_at(s, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
+            falling = launching + slowed * chip / mixed
+            rise = (s * chip_energy * voltage_share + (memory_energy + chip_energy * v) * falling / time) / time + (
+                clock_on_power * s * (v + s * voltage_share)
+            )
+            above = now > limit
+            low, high = np.where(above, low, s), np.where(above, s, high)
+            step = s * (limit / now) ** (now / rise)
             before, s = s, np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
             if not np.any(np.abs(s - before) > _SETTLED * before):  # steps converge quadratically
                 break
-    return np.where(limit > static_power, np.where(over, s, 1.0), np.nan)
+    return s

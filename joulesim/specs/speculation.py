@@ -52,7 +52,9 @@ class AcceptanceSpec(Spec):
             raise ValueError(f"confidence_curve: expected rising edges from 0, got {edges}")
         for b in self.confidence_curve:
             if b.accepted > b.drafted:
-                raise ValueError(f"confidence_curve: expected accepted of at most drafted, got {b.accepted} of {b.drafted}")
+                raise ValueError(
+                    f"confidence_curve: expected accepted of at most drafted, got {b.accepted} of {b.drafted}"
+                )
         return self
 
 
@@ -60,7 +62,7 @@ class SpeculationSpec(Spec):
     """Speculative decoding: a draft is proposed, the target verifies it in one call and keeps what it agrees with."""
 
     method: Literal["none", "draft", "ngram"] = "none"
-    """``draft``: a smaller model proposes; ``ngram``: what followed the last tokens earlier in the context is copied."""
+    """``draft``: a smaller model proposes; ``ngram``: what followed the last tokens earlier in the text is copied."""
     draft_model: Annotated[InstanceOf[ModelSpec], named("model")] | None = None
     draft_weights: Annotated[InstanceOf[FormatSpec], named("format")] | None = None
     """Weight format of the draft; ``None``: as its checkpoint stores them."""
@@ -88,15 +90,26 @@ class SpeculationSpec(Spec):
             raise ValueError("draft_model: expected a model with method draft, got nothing; add it")
         given = self.acceptance
         if given.accepted is None and not given.by_position and not given.confidence_curve:
-            raise ValueError("acceptance: expected counts, by_position or confidence_curve, got nothing; "
-                             "acceptance is measured, it has no default")
+            raise ValueError(
+                "acceptance: expected counts, by_position or confidence_curve, got nothing; "
+                "acceptance is measured, it has no default"
+            )
         if self.confidence_threshold > 0 and not given.confidence_curve:
-            raise ValueError("confidence_threshold: expected acceptance.confidence_curve with a threshold, got none; "
-                             "measure it, or set the threshold to 0")
+            raise ValueError(
+                "confidence_threshold: expected acceptance.confidence_curve with a threshold, got none; "
+                "measure it, or set the threshold to 0"
+            )
         if given.by_position and len(given.by_position) < self.draft_length:
-            raise ValueError(f"draft_length: expected at most the {len(given.by_position)} positions of "
-                             f"acceptance.by_position, got {self.draft_length}")
-        if given.accepted is not None and given.verified is None and not given.by_position and not given.confidence_curve \
-                and (given.drafted is None or given.draft_length is None):
+            raise ValueError(
+                f"draft_length: expected at most the {len(given.by_position)} positions of "
+                f"acceptance.by_position, got {self.draft_length}"
+            )
+        if (
+            given.accepted is not None
+            and given.verified is None
+            and not given.by_position
+            and not given.confidence_curve
+            and (given.drafted is None or given.draft_length is None)
+        ):
             raise ValueError("acceptance: expected accepted with verified, or with drafted and draft_length; add them")
         return self

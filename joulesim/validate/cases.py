@@ -138,7 +138,9 @@ class Case:
     @property
     def bandwidth_share(self):
         """Weight traffic of decode over datasheet bandwidth. [1]"""
-        return self._each(lambda s, x, c, o: (x.dense.bytes + x.output.bytes) * o.steps / o.decode.time / x.memory_bandwidth)
+        return self._each(
+            lambda s, x, c, o: (x.dense.bytes + x.output.bytes) * o.steps / o.decode.time / x.memory_bandwidth
+        )
 
     @property
     def matrix_vector_time(self):
@@ -164,7 +166,9 @@ def phase_energy(x: Inputs, o: chain.Outcome, boundary: str, phase: str):
     return sum(components(x, o._replace(**{other: nothing}), boundary).values())
 
 
-def rows_of(base: Scenario, changes: Mapping[str, Any], over: Mapping[str, list]) -> tuple[list[Scenario], tuple[int, ...]]:
+def rows_of(
+    base: Scenario, changes: Mapping[str, Any], over: Mapping[str, list]
+) -> tuple[list[Scenario], tuple[int, ...]]:
     """Scenarios of a case, and the shape of the grid that ``over`` spans."""
     start = base.replace(dict(changes), text=True) if changes else base
     if not over:

@@ -94,8 +94,21 @@ def _merged(under: dict, over: dict) -> dict:
     return both
 
 
-_FIELDS = {"id", "kind", "machine", "statement", "published", "accept", "reading", "cases", "value", "holds", "beside",
-           "test", "span"}
+_FIELDS = {
+    "id",
+    "kind",
+    "machine",
+    "statement",
+    "published",
+    "accept",
+    "reading",
+    "cases",
+    "value",
+    "holds",
+    "beside",
+    "test",
+    "span",
+}
 
 
 def _claim(entry: dict, note: str, file: str, known: dict[str, Scenario]) -> Claim:
@@ -106,15 +119,29 @@ def _claim(entry: dict, note: str, file: str, known: dict[str, Scenario]) -> Cla
     rows = {}
     for name, case in entry.get("cases", {}).items():
         if case["from"] not in known:
-            raise InputError(Fault(f"{where}: {name}", f"expected a scenario of scenarios.yaml, got {case['from']!r}",
-                                   did_you_mean(case["from"], known)))
+            raise InputError(
+                Fault(
+                    f"{where}: {name}",
+                    f"expected a scenario of scenarios.yaml, got {case['from']!r}",
+                    did_you_mean(case["from"], known),
+                )
+            )
         scenarios, shape = rows_of(known[case["from"]], case.get("set", {}), case.get("over", {}))
         rows[name] = ([gathered(s) for s in scenarios], shape)
     values = entry.get("holds") or entry.get("value") or {}
     return Claim(
-        entry["id"], note, entry["kind"], entry["statement"], entry.get("published"), entry.get("accept"),
-        entry.get("reading", ""), values if isinstance(values, dict) else {"value": values}, entry.get("beside", {}),
-        entry.get("test", ""), rows, bool(entry.get("span")),
+        entry["id"],
+        note,
+        entry["kind"],
+        entry["statement"],
+        entry.get("published"),
+        entry.get("accept"),
+        entry.get("reading", ""),
+        values if isinstance(values, dict) else {"value": values},
+        entry.get("beside", {}),
+        entry.get("test", ""),
+        rows,
+        bool(entry.get("span")),
     )
 
 
@@ -138,8 +165,11 @@ def _judge(claim: Claim, predicted: dict[str, Any]) -> tuple[str, str]:
     if claim.kind == "order":
         least = min(predicted, key=lambda name: np.min(predicted[name]))
         margin = float(np.min(predicted[least]))
-        return ("supported", f"least margin {margin:.1%} ({least})") if margin > LEAST_MARGIN else (
-            "not supported", f"margin {margin:.1%} ({least}), more than {LEAST_MARGIN:.0%} wanted")
+        return (
+            ("supported", f"least margin {margin:.1%} ({least})")
+            if margin > LEAST_MARGIN
+            else ("not supported", f"margin {margin:.1%} ({least}), more than {LEAST_MARGIN:.0%} wanted")
+        )
     if claim.span:
         low, high = np.min(predicted["value"]), np.max(predicted["value"])
         inside = low <= claim.published <= high and high <= 2 * low
@@ -157,4 +187,8 @@ def _test_exists(test: str) -> tuple[str, str]:
     file = data_root() / path
     if not file.is_file():
         return "no evidence", f"{path} is not in this installation"
-    return ("supported", test) if f"def {name}(" in file.read_text("utf-8") else ("not supported", f"no test {name} in {path}")
+    return (
+        ("supported", test)
+        if f"def {name}(" in file.read_text("utf-8")
+        else ("not supported", f"no test {name} in {path}")
+    )

@@ -12,11 +12,20 @@ import numpy as np
 from joulesim.errors import Fault, InputError
 
 _OPERATIONS: dict[type, Callable] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
-    ast.USub: operator.neg, ast.UAdd: operator.pos,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
 }
 _FUNCTIONS: dict[str, Callable] = {
-    "max": np.max, "min": np.min, "mean": np.mean, "log": np.log, "floor_power_of_two": lambda n: 2.0 ** np.floor(np.log2(n)),
+    "max": np.max,
+    "min": np.min,
+    "mean": np.mean,
+    "log": np.log,
+    "floor_power_of_two": lambda n: 2.0 ** np.floor(np.log2(n)),
     "slope": lambda y, x: (np.log(y[-1]) - np.log(y[-2])) / (np.log(x[-1]) - np.log(x[-2])),
 }
 """Functions of arrays; ``slope`` is the last log-log slope."""
@@ -63,7 +72,13 @@ def _value(node: ast.AST, names: Mapping[str, Any], text: str) -> Any:
         return _OPERATIONS[type(node.op)](_value(node.left, names, text), _value(node.right, names, text))
     if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATIONS:
         return _OPERATIONS[type(node.op)](_value(node.operand, names, text))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _FUNCTIONS
+        and not node.keywords
+    ):
         return _FUNCTIONS[node.func.id](*(_value(argument, names, text) for argument in node.args))
-    raise InputError(Fault(text, f"expected names, numbers, + - * / ** and {', '.join(_FUNCTIONS)}, "
-                           f"got {ast.unparse(node)!r}"))
+    raise InputError(
+        Fault(text, f"expected names, numbers, + - * / ** and {', '.join(_FUNCTIONS)}, got {ast.unparse(node)!r}")
+    )

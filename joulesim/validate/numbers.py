@@ -59,22 +59,29 @@ def _constants(scenario: Scenario) -> list[Number]:
         on = tuple(own.get(name, {}).get("claims", ()))
         neutral = c.value in (0.0, 1.0) or not isfinite(c.value)
         if on or (c.kind == "assumed" and not neutral):
-            found.append(Number("constants", f"{runtime}, {device}", name, c.value, "fitted" if on else "assumed", c.ref, on))
+            found.append(
+                Number("constants", f"{runtime}, {device}", name, c.value, "fitted" if on else "assumed", c.ref, on)
+            )
     return found
 
 
 def _device(scenario: Scenario) -> list[Number]:
     hardware = scenario.hardware
-    return [Number("hardware", hardware.name, field, _at(hardware, field), source.kind, source.note or source.ref)
-            for field, source in hardware.sources.items() if source.kind == "fitted" and _at(hardware, field) is not None]
+    return [
+        Number("hardware", hardware.name, field, _at(hardware, field), source.kind, source.note or source.ref)
+        for field, source in hardware.sources.items()
+        if source.kind == "fitted" and _at(hardware, field) is not None
+    ]
 
 
 def _declared(scenario: Scenario) -> list[Number]:
     found = []
     for field, source in scenario.sources.items():
         if source.kind in _OWN_KINDS:
-            found += [Number("scenario", _holder(scenario, field), path, value, source.kind, source.note or source.ref)
-                      for path, value in _leaves(_at(scenario.document, field), field)]
+            found += [
+                Number("scenario", _holder(scenario, field), path, value, source.kind, source.note or source.ref)
+                for path, value in _leaves(_at(scenario.document, field), field)
+            ]
     return found
 
 
@@ -153,7 +160,13 @@ def _with(scenario: Scenario, field: str, value: float) -> Scenario:
 
 def _set(value: Any, path: list[str], new: float) -> Any:
     if not path:
-        return min(round(new), value - 1) if isinstance(value, int) and new < value else round(new) if isinstance(value, int) else new
+        return (
+            min(round(new), value - 1)
+            if isinstance(value, int) and new < value
+            else round(new)
+            if isinstance(value, int)
+            else new
+        )
     if isinstance(value, list):
         return [_set(v, path[1:], new) if i == int(path[0]) else v for i, v in enumerate(value)]
     return {**value, path[0]: _set(value[path[0]], path[1:], new)}
@@ -174,8 +187,10 @@ def elasticity(claim: Claim, number: Number, finding: Finding, tweak: Tweak = un
     """Largest relative change of what a claim predicts over the relative change of a number. [1]"""
     moved = check(claim, together(tweak, scaled(number, STEP)))
     scale = 1.0 if claim.kind == "order" else 0.0  # a margin is judged against 1, the ratio it is a margin of
-    changes = [np.max(np.abs(np.subtract(moved.predicted[name], value)) / np.maximum(np.abs(value), scale))
-               for name, value in finding.predicted.items()]
+    changes = [
+        np.max(np.abs(np.subtract(moved.predicted[name], value)) / np.maximum(np.abs(value), scale))
+        for name, value in finding.predicted.items()
+    ]
     return float(max(changes)) / abs(STEP - 1.0)
 
 

@@ -19,14 +19,19 @@ from joulesim.validate.claims import Claim, Finding, check, load
 from joulesim.validate.numbers import Number, rests_on, scaled, together
 
 _WITHOUT: Mapping[str, tuple[float, float]] = {
-    "attention_instructions": (1.0, 0.7), "cache_unpack_instructions": (2.0, 0.7), "energy_per_instruction": (11e-12, 0.8),
-    "row_instructions": (1.0, 0.5), "layer_overhead": (54e-6, 0.5), "active_power": (3.0, 1.0),
-    "chip_share_of_memory_energy": (0.5, 0.7), "power_modes.battery": (60.0, 0.3),
+    "attention_instructions": (1.0, 0.7),
+    "cache_unpack_instructions": (2.0, 0.7),
+    "energy_per_instruction": (11e-12, 0.8),
+    "row_instructions": (1.0, 0.5),
+    "layer_overhead": (54e-6, 0.5),
+    "active_power": (3.0, 1.0),
+    "chip_share_of_memory_energy": (0.5, 0.7),
+    "power_modes.battery": (60.0, 0.3),
     "speculation.acceptance.confidence_curve.0.drafted": (200.0, 1.0),
     "speculation.acceptance.confidence_curve.0.accepted": (20.0, 1.0),
     "speculation.acceptance.confidence_curve.1.accepted": (600.0, 0.15),
 }
-"""What kernels, datasheets, rules and published counts say of a number before any claim, and the spread of its logarithm."""
+"""What kernels, rules and published counts say of a number before any claim, and the spread of its logarithm."""
 _HELD = ("speculation.draft_length",)
 """Whole numbers that cannot be fitted in small steps: kept as shipped."""
 _LARGEST = 12
@@ -56,8 +61,13 @@ def leave_one_note_out() -> list[LeftOut]:
         elsewhere = {n.name for c in others for n in rest[c.id]}
         unknown = {name for name, n in free.items() if n.field not in _WITHOUT and name not in elsewhere}
         values, tweak = _fit([n for n in free.values() if n.name not in unknown], others)
-        found.append(LeftOut(note, tuple(_without(check(c, tweak), unknown & {n.name for n in rest.get(c.id, ())})
-                                         for c in inside), values))
+        found.append(
+            LeftOut(
+                note,
+                tuple(_without(check(c, tweak), unknown & {n.name for n in rest.get(c.id, ())}) for c in inside),
+                values,
+            )
+        )
     return found
 
 

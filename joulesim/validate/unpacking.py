@@ -1,4 +1,4 @@
-"""What is left of a measured energy per token once bytes, clocks and gaps are paid: the cost of unpacking, by format."""
+"""What is left of an energy per token once bytes, clocks and gaps are paid: the cost of unpacking, by format."""
 
 from __future__ import annotations
 

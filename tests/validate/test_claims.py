@@ -13,7 +13,6 @@ from joulesim.validate import claims, expressions, numbers, refit
 from joulesim.validate.cases import Case, gathered
 from joulesim.validate.mechanisms import SWITCHES
 from joulesim.validate.unpacking import residuals
-from tests.cli.conftest import joulesim  # noqa: F401
 
 CLAIMS = {c.id: c for c in claims.load()}
 FINDINGS = {name: claims.check(c) for name, c in CLAIMS.items()}
@@ -39,16 +38,21 @@ def test_enough_supported_claims_rest_on_no_fitted_number():
 
 
 def test_few_numbers_carry_the_others():
-    carrying = {n.name for name, f in FINDINGS.items() if f.verdict == "supported" and CLAIMS[name].kind != "method"
-                for n in numbers.rests_on(CLAIMS[name])}
+    carrying = {
+        n.name
+        for name, f in FINDINGS.items()
+        if f.verdict == "supported" and CLAIMS[name].kind != "method"
+        for n in numbers.rests_on(CLAIMS[name])
+    }
     assert len(carrying) <= 24, sorted(carrying)
 
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_each_mechanism_carries_a_claim(name):
     switch = SWITCHES[name][1]
-    flipped = [c.id for c in CLAIMS.values()
-               if claims.check(c, lambda s, x, k: switch(x, k)).verdict != FINDINGS[c.id].verdict]
+    flipped = [
+        c.id for c in CLAIMS.values() if claims.check(c, lambda s, x, k: switch(x, k)).verdict != FINDINGS[c.id].verdict
+    ]
     assert flipped
 
 
@@ -84,10 +88,15 @@ def test_an_unknown_number_is_no_evidence():
     assert unknown.verdict == "no evidence"
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("__import__('os')", "expected names, numbers"), ("one.__class__", "expected names, numbers"), ("1 +", "not an expression"),
-    ("unknown.energy", "expected names, numbers"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("__import__('os')", "expected names, numbers"),
+        ("one.__class__", "expected names, numbers"),
+        ("1 +", "not an expression"),
+        ("unknown.energy", "expected names, numbers"),
+    ],
+)
 def test_expressions_are_arithmetic_alone(text, message):
     with pytest.raises(InputError, match=message):
         expressions.evaluate(text, {"one": 1.0})
@@ -110,9 +119,21 @@ def test_format_residuals_isolate_unpacking():
 def test_a_scenario_runs_on_a_second_runtime_and_repeats_must_agree():
     """The order of formats survives a change of engine; repeats that scatter are said not to be known well enough."""
     for runtime in ("llama.cpp-metal", "llama-server-metal"):
-        energy = [predict(build({"hardware": "m5-pro", "runtime": runtime, "model": "qwen2.5-7b-instruct", "weights": w,
-                                 "workload": {"prompt_tokens": 64, "output_tokens": 64}}, "x")).energy_per_output_token
-                  for w in ("q4_0", "q8_0", "q5_k_m", "f16")]
+        energy = [
+            predict(
+                build(
+                    {
+                        "hardware": "m5-pro",
+                        "runtime": runtime,
+                        "model": "qwen2.5-7b-instruct",
+                        "weights": w,
+                        "workload": {"prompt_tokens": 64, "output_tokens": 64},
+                    },
+                    "x",
+                )
+            ).energy_per_output_token
+            for w in ("q4_0", "q8_0", "q5_k_m", "f16")
+        ]
         assert energy == sorted(energy)
     assert repeats.enough([1.00, 1.01, 1.00, 0.99, 1.00, 1.01, 1.00])
     assert not repeats.enough([1.00, 1.10, 0.90, 1.20, 1.00, 0.85, 1.05])
@@ -122,8 +143,14 @@ def test_speculation_findings_hold_through_llama_server():
     """Faster and dearer without a threshold, no dearer with one: the server's own runtime says the same."""
     plain = template("m5-pro-plain", runtime="llama-server-metal")
     prose = template("m5-pro-prose", runtime="llama-server-metal")
-    of = {name: Case([gathered(s)], ()) for name, s in {
-        "plain": plain, "prose": prose, "threshold": prose.replace({"speculation.confidence_threshold": 0.5})}.items()}
+    of = {
+        name: Case([gathered(s)], ())
+        for name, s in {
+            "plain": plain,
+            "prose": prose,
+            "threshold": prose.replace({"speculation.confidence_threshold": 0.5}),
+        }.items()
+    }
     assert of["prose"].decode_time < of["plain"].decode_time and of["prose"].decode_energy > of["plain"].decode_energy
     assert of["threshold"].decode_energy <= 1.02 * of["plain"].decode_energy
     from joulesim.measure import runtimes
@@ -134,14 +161,28 @@ def test_speculation_findings_hold_through_llama_server():
 def test_acceptance_of_another_framing_is_refused_unless_accepted(joulesim, tmp_path):
     """Counts of tokens fed one by one are no counts of a batched verify where activations are scaled per fed tensor."""
     path = tmp_path / "interscript.yaml"
-    path.write_text(json.dumps({
-        "hardware": "raspberry-pi-5", "runtime": "interscript-cpu", "model": "qwen2.5-1.5b-instruct", "weights": "q8_0",
-        "workload": {"prompt_tokens": 32, "output_tokens": 64},
-        "speculation": {"method": "draft", "draft_model": "qwen2.5-0.5b-instruct", "draft_weights": "q4_0",
-                        "acceptance": {"accepted": 9886, "verified": 10000, "framing": "uniform"}}}))
+    path.write_text(
+        json.dumps(
+            {
+                "hardware": "raspberry-pi-5",
+                "runtime": "interscript-cpu",
+                "model": "qwen2.5-1.5b-instruct",
+                "weights": "q8_0",
+                "workload": {"prompt_tokens": 32, "output_tokens": 64},
+                "speculation": {
+                    "method": "draft",
+                    "draft_model": "qwen2.5-0.5b-instruct",
+                    "draft_weights": "q4_0",
+                    "acceptance": {"accepted": 9886, "verified": 10000, "framing": "uniform"},
+                },
+            }
+        )
+    )
     refused = joulesim("predict", path)
     assert refused.status == 2 and refused.err.count("\n") == 1
-    assert "speculation.acceptance.framing: expected batched" in refused.err and "--accept-framing-mismatch" in refused.err
+    assert (
+        "speculation.acceptance.framing: expected batched" in refused.err and "--accept-framing-mismatch" in refused.err
+    )
     taken = joulesim("predict", path, "--accept-framing-mismatch")
     assert taken.status == 0 and "measured under uniform framing" in taken.out
     elsewhere = load_scenario(path).replace({"runtime": "llama.cpp-cpu"})
