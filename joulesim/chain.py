@@ -307,11 +307,11 @@ def head(x: Inputs, c: dict[str, Any], rows) -> Work:
 
 def _dense_product(x: Inputs, c, m: Matrices, rows) -> Work:
     """Rows times matrices that all of them need: a few rows on vector lanes, more on matrix units in whole tiles."""
-    on_lanes = rows <= x.lane_rows
-    passes = np.where(rows <= x.repeat_rows, weight_traffic.weight_passes(rows, x.rows_per_pass), 1.0)
-    tiled = np.where(on_lanes, 0.0, calls.tiled_rows(rows, x.row_tile))
+    on_lanes = rows * (rows <= x.lane_rows)
+    passes = weight_traffic.weight_passes(rows * (rows <= x.repeat_rows), x.rows_per_pass)
+    tiled = calls.tiled_rows(rows - on_lanes, x.row_tile)
     a_row = c["row_instructions"] * (m.flops_per_row + m.narrow_flops_per_row) / 2.0
-    issued = calls.lane_instructions(np.where(on_lanes, rows, 0.0), passes, m.instructions, a_row) / x.tensor
+    issued = calls.lane_instructions(on_lanes, passes, m.instructions, a_row) / x.tensor
     return _matrix_product(x, c, m, 1.0 / x.tensor, passes, tiled, bandwidth(x, c), c["compute_efficiency"],
                            c["narrow_compute_efficiency"], issued)
 
@@ -463,12 +463,9 @@ def clock_factor(x: Inputs, c, stretch: Stretch):
 def _slowing(c, stretch: Stretch) -> dict[str, Any]:
     """How the time of a stretch depends on the clock, for :func:`joulesim.formulas.power.time_at`."""
     work, p, residual = stretch.work, c["overlap_exponent"], c["time_residual"]
-    longer = np.maximum(work.streaming, work.issuing)
-    longer = np.where(longer > 0, longer, 1.0)
-    chip, memory = (work.issuing / longer) ** p, (work.streaming / longer) ** p
     return {
         "fixed": (stretch.time - work.busy - work.launch) * residual, "launched": work.launch * residual,
-        "overlapped": work.busy * residual, "chip_share": chip / np.where(chip + memory > 0, chip + memory, 1.0),
+        "overlapped": work.busy * residual, "chip_share": roofline.share_of(work.issuing, work.streaming, exponent=p),
         "exponent": p,
     }
 

@@ -34,7 +34,8 @@ def chunks(tokens, chunk):
     >>> [float(n) for n in chunks(1100, 512)]
     [2.0, 76.0]
     """
-    return np.floor(tokens / chunk), np.mod(tokens, chunk)
+    full = np.floor(tokens / chunk)
+    return full, tokens - full * chunk
 
 
 def step_time(device_time, host_time, exponent):

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+_NO_TIME = 1e-300
+"""Stands for 0 where activities that take no time are divided by the longest of them. [s]"""
+
 
 def overlapped(*times, exponent):
     r"""
@@ -35,12 +38,45 @@ def overlapped(*times, exponent):
     >>> float(overlapped(3.0, 4.0, exponent=2.0))
     5.0
     """
-    longest = times[0]
-    for time in times[1:]:
-        longest = np.maximum(longest, time)
-    scale = np.where(longest > 0, longest, 1.0)
-    total = sum((time / scale) ** exponent for time in times)
-    return longest * total ** (1.0 / exponent)
+    total = times[0]
+    for time in times[1:]:  # a p-norm of a p-norm is one of all
+        longest = np.maximum(total, time)
+        share = np.minimum(total, time) / np.maximum(longest, _NO_TIME)
+        total = longest * (1.0 + share**exponent) ** (1.0 / exponent)
+    return total
+
+
+def share_of(time, other, exponent):
+    r"""
+    How much of the time of two overlapping activities follows the first one.
+
+    Parameters
+    ----------
+    time, other : numeric
+        Time that each would take alone. [s]
+    exponent : numeric
+        As in :func:`overlapped`.
+
+    Returns
+    -------
+    numeric
+        Relative change of the time together for a relative change of the first: 1 where the first alone counts. [1]
+
+    Notes
+    -----
+    .. math:: \frac{\partial \ln t}{\partial \ln t_1} = \frac{t_1^p}{t_1^p + t_2^p}
+
+    References
+    ----------
+    .. [1] As :func:`overlapped`.
+
+    Examples
+    --------
+    >>> float(share_of(3.0, 4.0, exponent=2.0))
+    0.36
+    """
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + (other / np.maximum(time, _NO_TIME)) ** exponent)
 
 
 def arithmetic_intensity(flops, bytes_moved):
