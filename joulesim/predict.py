@@ -45,7 +45,8 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         raise InputError(Fault("level", f"expected a probability between 0 and 1, got {level!r}"))
     x, unknown, assumptions = inputs.gather(scenario)
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
-    outcome = chain.run(x, uncertainty.spread_out(known))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, so unknown
+        outcome = chain.run(x, uncertainty.spread_out(known))
     fits, verdict = _verdict(outcome, x, scenario)
     _refuse_draft(fits, x, scenario)
     reasons = _reasons(unknown, known, scenario)

@@ -66,7 +66,7 @@ FAULTS = [
     ("workload", None, "s.yaml: workload: expected a mapping of fields, got None"),
     ("workload.prompt_tokens", -1, "s.yaml: workload.prompt_tokens: expected a finite length of at least 0 tokens, got -1"),
     ("workload.prompt_tokens", float("nan"), "expected a finite length of at least 0 tokens, got nan"),
-    ("workload.prompt_tokens", "inf", "expected token, got the bare number 'inf'"),
+    ("workload.prompt_tokens", "inf", "expected a finite length of at least 0 tokens, got 'inf'"),
     ("workload.prompt_tokens", "3 GB", "s.yaml: workload.prompt_tokens: expected token, got '3 GB' (information)"),
     ("workload.output_tokens", 0, "s.yaml: workload.output_tokens: expected a finite length of at least 1 tokens, got 0"),
     ("workload.output_tokens", {"distribution": "gauss"}, "expected distribution lognormal, histogram or trace, got 'gauss'"),
@@ -83,6 +83,7 @@ FAULTS = [
     ("task", {"method": "majorty"}, "Did you mean majority?"),
     ("task", {"samples": 3}, "s.yaml: task: expected samples of 1 with method single, got 3; name the method"),
     ("task", {"method": "majority", "samples": 3, "counts_of": "attempt"}, "single attempts do not determine a vote"),
+    ("task", {"samples": 10**9, "method": "majority"}, "s.yaml: task: expected samples of at most 1000000, got 1000000000"),
     ("task", {"attempts_per_answer": 0}, "s.yaml: task.attempts_per_answer: expected more than 0, got 0"),
     ("prices.electricity", 0.25, "s.yaml: prices.electricity: expected an amount in EUR or USD, got 0.25; write it as e.g. '0.25 EUR/kWh'"),
     ("prices.electricity", "0.25 EUR", "s.yaml: prices.electricity: expected EUR/joule, got '0.25 EUR' (EUR)"),
@@ -182,6 +183,12 @@ def test_changes_in_python_are_si_and_changes_from_text_have_units():
     assert scenario.replace({"hardware.memory_bandwidth": "1 TB/s"}, text=True).hardware.memory_bandwidth == 1e12
     with pytest.raises(InputError, match="hardware: memory_bandwidth: expected byte/second, got the bare number 1000000000000.0"):
         scenario.replace({"hardware.memory_bandwidth": 1e12}, text=True)
+
+
+@pytest.mark.parametrize("text", ["1e3", "1000", "1000.0", "1_000", "1000 token", 1000])
+def test_a_token_count_needs_no_unit(text):
+    changed = load_scenario("llama-3.1-8b-h100").replace({"prompt": text, "workload.shared_prefix_tokens": text}, text=True)
+    assert changed.workload.prompt_tokens == changed.workload.shared_prefix_tokens == 1000.0
 
 
 def test_a_pint_quantity_is_accepted_in_python():

@@ -66,8 +66,9 @@ def pass_at_k(attempted, correct, k):
     >>> round(float(pass_at_k(10, 3, 5)), 6)
     0.916667
     """
-    misses = np.arange(attempted - correct + 1, attempted + 1)
-    return 1.0 - np.prod(np.maximum(1.0 - k / misses, 0.0))
+    fewer, more = min(correct, k), max(correct, k)  # the quotient is symmetric in the two
+    misses = np.arange(attempted - fewer + 1, attempted + 1)
+    return 1.0 - np.prod(np.maximum(1.0 - more / misses, 0.0))
 
 
 def wilson(correct, attempted, z):

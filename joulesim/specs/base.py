@@ -43,19 +43,21 @@ class Spec(BaseModel):
         return None
 
 
-def _number(value: Any, unit: str, text_only: bool) -> float:
-    if unit == "token" and isinstance(value, str) and value.strip().replace(".", "", 1).isdecimal():
-        return float(value)
-    return units.quantity(value, unit, "", text_only)
+def token_count(value: Any) -> Any:
+    """Text of a bare number as that number: a token count needs no unit. All else as it came."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _quantity(unit: str, low: float, strict: bool, high: float):
     def read(value: Any, info: ValidationInfo):
         if value is None:
             return None
-        text_only = unit != "token" and bool(info.context and info.context.get("text"))  # a token count is a number
+        text_only = unit != "token" and bool(info.context and info.context.get("text"))
         try:
-            number = _number(value, unit, text_only)
+            number = units.quantity(token_count(value) if unit == "token" else value, unit, "", text_only)
         except InputError as error:
             fault = error.faults[0]
             raise ValueError(f"{fault.what}; {fault.remedy}".rstrip("; ")) from None

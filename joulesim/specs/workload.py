@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from joulesim import units
 from joulesim.errors import InputError, shown
-from joulesim.specs.base import Count, Spec, Whole, fraction, non_negative, positive
+from joulesim.specs.base import Count, Spec, Whole, fraction, non_negative, positive, token_count
 
 
 class LogNormal(Spec):
@@ -67,10 +67,8 @@ def _length(low: float):
             if kind not in _DISTRIBUTIONS:
                 raise ValueError(f"expected distribution lognormal, histogram or trace, got {shown(kind)}")
             return _DISTRIBUTIONS[kind].model_validate(dict(value), context=info.context)
-        if isinstance(value, str) and value.strip().replace(".", "", 1).isdecimal():
-            value = float(value)
         try:
-            number = units.quantity(value, "token", "")
+            number = units.quantity(token_count(value), "token", "")
         except InputError as error:
             raise ValueError(error.faults[0].what) from None
         if not low <= number < float("inf"):
@@ -117,6 +115,9 @@ class ServingSpec(Spec):
     parallelism: ParallelismSpec = ParallelismSpec()
 
 
+_MOST_SAMPLES = 1_000_000
+
+
 class TaskSpec(Spec):
     """How often an answer is right, as counts, and how many attempts an answer takes."""
 
@@ -144,6 +145,8 @@ class TaskSpec(Spec):
             raise ValueError("majority: expected counts of voted answers; single attempts do not determine a vote")
         if self.method == "single" and self.samples != 1:
             raise ValueError(f"expected samples of 1 with method single, got {self.samples}; name the method")
+        if self.samples > _MOST_SAMPLES:
+            raise ValueError(f"expected samples of at most {_MOST_SAMPLES}, got {self.samples}")
         if self.counts_of == "attempt" and self.attempted is not None and self.samples > self.attempted:
             raise ValueError(f"pass@k: expected samples of at most attempted, got {self.samples} of {self.attempted}")
         return self

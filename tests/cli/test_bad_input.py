@@ -210,7 +210,7 @@ FIELDS = st.one_of(st.text(max_size=15), st.sampled_from([
     "power_mode", "power_cap", "name", "title"]))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(changes=st.lists(st.tuples(FIELDS, VALUES), min_size=1, max_size=3))
 def test_any_change_is_predicted_or_refused(changes, capsys):
     arguments = [piece for field, value in changes for piece in ("--set", f"{field}={value}")]
