@@ -17,7 +17,7 @@ from joulesim.scenario import Scenario
 from joulesim.sweep import points
 from joulesim.sweep.axes import Axis, id_of
 
-TILE = 1 << 14
+TILE = 1 << 13
 """Points evaluated at once: the intermediate arrays of so many points pass through the second-level cache."""
 GRID_TILE = 1 << 16
 """The same where most intermediates depend on some dimensions only, and are small."""

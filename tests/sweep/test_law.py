@@ -12,7 +12,7 @@ pytest.importorskip("xarray")
 
 SCENARIOS = [
     "qwen2.5-7b-q4_0-laptop-b8", "llama-3.1-8b-h100", "gpt-oss-20b-h100", "gemma-3-270m-cpu", "deepseek-v3-h200",
-    "llama-3.1-8b-mi300x",
+    "llama-3.1-8b-mi300x", "qwen2.5-7b-speculative-code-m5-pro", "mistral-7b-orin", "qwen3-8b-agent-half-idle-4090",
 ]
 NUMERIC = {
     "hardware.memory_bandwidth": st.floats(5e10, 1e13),
