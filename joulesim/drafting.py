@@ -52,15 +52,15 @@ class Study(NamedTuple):
                 f"{self.best_time:.2f} times the time and {self.best_energy:.2f} times the energy of plain decoding"
             )
         if self.best_time >= 1:
-            return f"this drafter saves no time at any acceptance ({self.best_time:.2f} of plain at best), only energy"
+            return f"no acceptance makes this drafter save time ({self.best_time:.2f} of plain at best), only energy"
         if self.best_energy >= 1:
-            return f"this drafter saves no energy at any acceptance ({self.best_energy:.2f} of plain at best), only time"
+            return f"no acceptance makes this drafter save energy ({self.best_energy:.2f} of plain at best), only time"
         cheapest = min(self.options, key=lambda o: o.energy)
         if cheapest.energy >= self.plain.energy:
             return "plain decoding is cheapest at the declared acceptance"
         return (
-            f"cheapest: {_named(cheapest)}, {cheapest.energy_ratio:.2f} of the energy and {cheapest.speed_up:.2f} times "
-            "the speed of plain decoding"
+            f"cheapest: {_named(cheapest)}, {cheapest.energy_ratio:.2f} of the energy and {cheapest.speed_up:.2f} "
+            "times the speed of plain decoding"
         )
 
     def front(self) -> list[Option]:

@@ -19,6 +19,7 @@ def arguments(parser) -> None:
     parser.add_argument(
         "--leave-one-note-out", action="store_true", help="refit without each study in turn and predict it (a minute)"
     )
+    parser.add_argument("--page", metavar="FILE", help="write the page of docs/ too")
     output.arguments(parser)
 
 
@@ -29,6 +30,8 @@ def run(options) -> int:
     if options.leave_one_note_out:
         return _left_out(options)
     rows = [entry(f) for f in _findings(options.claim)]
+    if options.page:
+        _write_page(options.page, rows)
     if options.output == "json":
         print(output.to_json(rows))
         return 0
@@ -42,6 +45,17 @@ def run(options) -> int:
     if options.output != "csv":
         print("\n" + "\n".join(_summary(rows)))
     return 0
+
+
+def _write_page(path: str, rows: list[dict]) -> None:
+    from pathlib import Path
+
+    from joulesim.validate.claims_page import page
+
+    try:
+        Path(path).write_text(page(rows, lambda cells, head: output.table(cells, head, "md"), _short), "utf-8")
+    except OSError as error:
+        raise InputError(Fault("--page", f"{path} cannot be written ({error.strerror})")) from None
 
 
 def _findings(wanted: list[str]):

@@ -1,0 +1,45 @@
+"""Commands about drafting, sensitivity and claims."""
+
+import json
+
+SCENARIO = "qwen2.5-7b-speculative-code-m5-pro"
+
+
+def test_speculate_prints_a_front_and_a_verdict(joulesim):
+    ran = joulesim("speculate", SCENARIO, "--lengths", "1..8")
+    assert ran.status == 0 and "cheapest: draft length" in ran.out and "wasted" in ran.out
+    best = json.loads(joulesim("speculate", SCENARIO, "--for", "energy", "-o", "json").out)
+    assert len(best["options"]) == 1 and best["options"][0]["energy"] < best["plain"]["energy"]
+
+
+def test_speculate_says_when_a_drafter_cannot_pay(joulesim):
+    ran = joulesim("speculate", SCENARIO, "--set", "speculation.draft_model=qwen2.5-7b-instruct", "--set",
+                   "speculation.draft_weights=f16", "--lengths", "1..4")
+    assert ran.status == 0 and "can't pay at any acceptance" in ran.out and "plain" in ran.out
+
+
+def test_speculate_needs_a_declared_speculation(joulesim):
+    ran = joulesim("speculate", "qwen2.5-7b-q4_0-m5-pro")
+    assert ran.status == 2 and ran.err.count("\n") == 1 and "expected draft or ngram, got none" in ran.err
+    ran = joulesim("speculate", SCENARIO, "--lengths", "8..1")
+    assert ran.status == 2 and "--lengths: expected FROM..TO between 1 and 64, got '8..1'" in ran.err
+
+
+def test_sensitivity_is_sorted_and_advises(joulesim, tmp_path):
+    ran = joulesim("sensitivity", "qwen2.5-7b-q4_0-laptop-b8", "-o", "json")
+    effects = json.loads(ran.out)
+    sizes = [abs(e["elasticity"]) for e in effects]
+    assert sizes == sorted(sizes, reverse=True)
+    of = {e["name"]: e["elasticity"] for e in effects}
+    assert of["task.correct"] < -0.9  # right answers divide the energy
+    assert of["energy_per_byte"] > 0 and of["hardware.memory_bandwidth"] < 0
+    picture = tmp_path / "tornado.png"
+    text = joulesim("sensitivity", "qwen2.5-7b-q4_0-laptop-b8", "--plot", picture).out
+    assert "Measure" in text and picture.stat().st_size > 1000
+
+
+def test_the_page_of_claims_has_every_claim(joulesim, tmp_path):
+    page = tmp_path / "claims.md"
+    ran = joulesim("validate", "claims", "framing", "--page", page)
+    assert ran.status == 0 and "framing.verdict" in page.read_text("utf-8")
+    assert joulesim("validate", "claims", "framing", "--page", tmp_path).status == 2
