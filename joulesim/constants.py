@@ -202,7 +202,14 @@ def idle_power(hardware: HardwareSpec) -> Constant:
     rule = starting_rule("idle_share", "datacentre" if hardware.memory_kind.startswith("HBM") else "consumer")
     if hardware.power_limit is None:
         return rule._replace(value=np.nan, needs=("power_limit",))
-    return rule._replace(value=rule.value * hardware.power_limit)
+    return rule._replace(value=rule.value * full_power(hardware))
+
+
+def full_power(hardware: HardwareSpec) -> float:
+    """Most that a device can be set to draw: shares of power are of this, whatever mode it runs in. [W]"""
+    if hardware.kind == "soc" and hardware.power_limit_range:
+        return hardware.power_limit_range[1]
+    return np.nan if hardware.power_limit is None else hardware.power_limit
 
 
 def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:

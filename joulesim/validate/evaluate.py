@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim import chain, inputs
+from joulesim import capacity, chain, cost, inputs
 from joulesim.constants import Constant, constants, starting_rule
 from joulesim.scenario import Scenario, build
 from joulesim.specs.hardware import HardwareSpec
@@ -66,9 +66,11 @@ def _group(rows: np.ndarray, points: list[Point]) -> Group:
     def column(values) -> np.ndarray:
         return np.array([float(value) for value in values])[:, None]
 
-    prompt, output = column(p.prompt_tokens for p in points), column(p.output_tokens for p in points)
+    prompt = column(max(p.prompt_tokens, 1.0) for p in points)  # a request has at least its start of sequence
+    output = column(p.output_tokens for p in points)
+    steps_only = 1.0 if first.phase == "decode" else 0.0  # tokens of a decode benchmark are all decoded
     x = x._replace(
-        batch=column(p.batch for p in points), prompt=prompt, cached=0.0 * prompt, new_tokens=output,
+        batch=column(p.batch for p in points), prompt=prompt, cached=0.0 * prompt, new_tokens=output + steps_only,
         power_limit=column(p.power_cap or x.power_limit for p in points), context=prompt + output,
         continuous=x.continuous and first.phase == "serving",
     )
@@ -115,7 +117,7 @@ def _part(about: str, x: inputs.Inputs, outcome: chain.Outcome):
     return (outcome.prefill, outcome.decode), x.batch * outcome.output_tokens
 
 
-def _energies(group: Group, p: chain.Phase) -> chain.Energy:
+def _energies(group: Group, p: cost.Phase) -> cost.Energy:
     """Energy of a phase at the boundary of the group."""
     boundary = group.points[0].boundary
     if boundary != "chip":
@@ -130,8 +132,8 @@ def _with_prefix_cache(group: Group, c) -> inputs.Inputs:
     if not (x.shares_prefix and group.phase == "serving"):
         return x
     recurrent = any(m.state_bytes for m in x.mixers)
-    parts = chain.memory_parts(x._replace(batch=np.array(1.0)))
-    per_token = np.maximum(chain.growing_bytes(x, 65536.0) / 65536.0, 1e-300)
+    parts = capacity.memory_parts(x._replace(batch=np.array(1.0)))
+    per_token = np.maximum(capacity.growing_bytes(x, 65536.0) / 65536.0, 1e-300)
     pool = np.broadcast_to(
         (parts["usable"] - parts["weights"] - parts["buffers"]) / per_token * x.data, group.admitted.shape)
     history = np.atleast_1d(c["history_share"])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from joulesim import catalogue, units
-from joulesim.constants import UNITS, constants, idle_power
+from joulesim.constants import UNITS, constants, full_power, idle_power
 from joulesim.errors import Fault, InputError
 from joulesim.validate import evaluate
 from joulesim.validate.evaluate import Group, Predicted
@@ -203,7 +203,7 @@ def _chain_constants(group: Group, stacked: dict[str, np.ndarray], starting) -> 
     if "static_share" in stacked:
         found["static_power"] = stacked["static_share"] * idle
     if "active_share" in stacked:
-        found["active_power"] = stacked["active_share"] * ((group.scenario.hardware.power_limit or np.nan) - idle)
+        found["active_power"] = stacked["active_share"] * (full_power(group.scenario.hardware) - idle)
     found["time_residual"] = found["power_residual"] = 1.0
     return found
 
