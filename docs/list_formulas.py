@@ -10,9 +10,9 @@ ORDER = ("lengths", "batching", "calls", "weights", "attention", "kv_cache", "me
          "speculation", "power", "answer", "carbon")
 HEAD = """# Formulas
 
-Every formula is a plain numpy function in `joulesim/formulas/`: floats or arrays in SI units, nothing else. Its docstring
-has the units of its arguments, where it stops being valid, and an example that runs as a test. This page is written from
-those docstrings by `python docs/list_formulas.py`; `joulesim explain SCENARIO` shows the numbers, and
+Every formula is a plain numpy function in `joulesim/formulas/`: floats or arrays in SI units, nothing else. Its
+docstring has the units of its arguments, where it stops being valid, and an example that runs as a test. This page is
+written from those docstrings by `python docs/list_formulas.py`; `joulesim explain SCENARIO` shows the numbers, and
 [flow.md](flow.md) the order in which they are used.
 """
 
