@@ -133,6 +133,8 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     rate = next((meaning for words, meaning in wording.RATES if words in scope and phase == "request"), "")
     measured = {field: _measured(row, column, where) for column, field in _NUMBERS.items()}
     _consistent(measured, where)
+    if wording.CONTAMINATED.search(row.get("energy_derivation", "")):
+        measured["power"] = None
     model, weights = _named("models", row["model"], where), _weights(row, where)
     runtime = _named("runtimes", row["runtime"], where)
     runtime = _of_its_time(runtime, row.get("date", ""))

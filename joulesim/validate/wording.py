@@ -44,3 +44,6 @@ UNSTATED = re.compile(r"not stated|unknown|n/?a\b", re.IGNORECASE)
 
 TOTALS = re.compile(r"(\d+) tokens over ~?(\d+) prompts")
 """Tokens of a run and its number of requests, in the notes."""
+
+CONTAMINATED = re.compile(r"contaminated|too short", re.IGNORECASE)
+"""Said of the energy where the power of a row is that of loading or idling too."""
