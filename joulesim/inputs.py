@@ -268,7 +268,10 @@ def _speculation(scenario: Scenario, assumptions: list[str]):
             "kv_cache": spec.draft_kv_cache or scenario.kv_cache})
         beside._weight_rows = weight_table(beside.model, beside.weights, beside.formats)
         draft = gather(beside)[0]
-    return rounds.Plan(rounds.expected_round(spec), draft, spec.kv_carry)
+    plan = rounds.Plan(rounds.expected_round(spec), draft, spec.kv_carry)
+    assumptions.append(f"speculation: {plan.round.tokens:.2f} tokens a round, {plan.round.drafted:.2f} drafted, "
+                       f"{plan.round.wasted:.2f} thrown away")
+    return plan
 
 
 def expert_format(scenario: Scenario) -> str | None:
