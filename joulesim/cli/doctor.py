@@ -38,7 +38,8 @@ def examine(tries: bool = True) -> dict:
 
     probed = meters.probe()
     machine = {"processor": host.processor(), "cores": os.cpu_count(), "features": " ".join(host.features()),
-               "memory": _bytes(host.memory()), "power source": host.power_source() or "not stated", "host": host.describe()}
+               "memory": _bytes(host.memory()), "power source": host.power_source() or "not stated",
+               "host": host.describe()}
     seen = [_meter(info) for info in probed]
     engines = [_runtime(name, tries) for name in ("llama_cpp", "llama_server")]
     nvidia = any(info.name == "nvml" and info.available for info in probed)
@@ -49,7 +50,8 @@ def _meter(info) -> dict:
     from joulesim.units import show
 
     return {
-        "name": info.name, "available": info.available, "boundary": info.boundary, "scope": info.scope, "method": info.method,
+        "name": info.name, "available": info.available, "boundary": info.boundary, "scope": info.scope,
+        "method": info.method,
         "resolution": show(info.energy_resolution, "joule") if info.energy_resolution else None,
         "shortest_window": show(info.shortest_window, "second") if info.available else None,
         "devices": list(info.devices), "detail": str(info.reason) if info.reason else "", "remedy": info.remedy,
@@ -72,9 +74,9 @@ def _runtime(name: str, tries: bool) -> dict:
     tried = trial(name, Settings())
     remedy = ""
     if tried.note:
-        remedy = ("build for what this CPU passes through: CMAKE_ARGS='-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON "
-                  "-DGGML_F16C=ON' pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
-                  if "SIGILL" in tried.note else known.install)
+        portable = ("build without the instructions that fail here: CMAKE_ARGS='-DGGML_NATIVE=OFF -DGGML_AVX2=ON "
+                    "-DGGML_FMA=ON -DGGML_F16C=ON' pip install --force-reinstall --no-cache-dir llama-cpp-python")
+        remedy = portable if "SIGILL" in tried.note else known.install
     return {"name": name, "works": "yes" if tried.works else "no", "version": tried.facts.get("version", ""),
             "backend": tried.facts.get("backend", ""), "build": tried.facts.get("build", ""), "note": tried.note,
             "remedy": remedy}

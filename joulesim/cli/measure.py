@@ -13,12 +13,13 @@ from joulesim.errors import Fault, InputError, did_you_mean
 def arguments(parser) -> None:
     """Options of the command."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--campaign", default="quick", help="a shipped campaign (quick, standard, full, gpu) or a file")
-    what.add_argument("--task", metavar="FILE", help="a .jsonl of prompts with checkable answers: joules per correct one")
+    what.add_argument("--campaign", default="quick", help="quick, standard, full, gpu, or a file (default: quick)")
+    what.add_argument("--task", metavar="FILE", help="a .jsonl of prompts with checkable answers, or facts or words")
     what.add_argument("--parity", action="store_true",
                       help="decode the same tokens one by one and in blocks, and compare")
     parser.add_argument("--records", metavar="FILE", help="file to append to and to go on with (default: NAME.jsonl)")
     parser.add_argument("--prompts", type=int, default=8, help="prompts of --parity (default: 8)")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens a prompt of --parity (default: 64)")
     parser.add_argument("--allow-code-execution", action="store_true",
                         help="run code that the model wrote, in a limited subprocess")
     engine_arguments(parser)
@@ -28,7 +29,8 @@ def arguments(parser) -> None:
 def engine_arguments(parser) -> None:
     """Options that say on what is measured."""
     parser.add_argument("--runtime", help="llama_cpp, llama_server, http or fake (default: the best one installed)")
-    parser.add_argument("--meter", help="nvml, rapl, amd, apple, jetson, shelly:ADDRESS or none (default: the first found)")
+    parser.add_argument("--meter",
+                        help="nvml, rapl, amd, apple, jetson, shelly:ADDRESS or none (default: the first found)")
     parser.add_argument("--minutes", type=float, help="stop beginning new points after that long")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=PATH",
                         help="a model file; {weights} in the path stands for the format")
@@ -145,7 +147,8 @@ class _Bar:
         self._last = now
         filled = round(24 * state.done / max(state.total, 1))
         minutes, seconds = divmod(round(state.left), 60)
-        line = f"[{'#' * filled}{'.' * (24 - filled)}] {state.done}/{state.total}, {minutes}:{seconds:02d} left, {state.name}"
+        bar = f"[{'#' * filled}{'.' * (24 - filled)}] {state.done}/{state.total}"
+        line = f"{bar}, {minutes}:{seconds:02d} left, {state.name}"
         print(f"\r{line:<100.100}" if self._terminal else line, end="" if self._terminal else "\n", file=sys.stderr,
               flush=True)
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from joulesim.cli.subcommand import add_subcommands
 
 KINDS = {
+    "local": "measure this machine on calls that were set aside, fit its constants, and report",
     "published": "errors on published tables, with models or devices left out; or predict a table of your own",
     "claims": "findings of the source studies: predicted, published, inside or outside, and what was fitted",
 }

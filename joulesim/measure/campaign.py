@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import os
 import tempfile
 import time
@@ -394,7 +395,11 @@ class Runner:
             return
         shape = self.campaign.shape(resident.model)
         if self._facts.get("modelled"):
-            yield resident.model
+            with tempfile.TemporaryDirectory(prefix="joulesim-") as folder:
+                sizes = Path(folder) / f"{resident.model}.json"
+                sizes.write_text(json.dumps({"weights": resident.weights, **shape.model_dump(exclude={"sources"}),
+                                             "parameters": shape.parameters, "head_channels": shape.head_channels}))
+                yield str(sizes)
             return
         if self.models:
             kept = self.models / f"{resident.model}-{resident.weights}-{_short(shape)}.gguf"

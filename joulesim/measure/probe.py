@@ -30,8 +30,8 @@ def trial(engine: str, settings: Settings) -> Tried:
     """
     Run a tiny model, and once more without rearranged weights if that kills the engine.
 
-    A build for more instructions than a virtual machine passes through dies with SIGILL at its first product: llama.cpp's
-    AMX kernels did on a Xeon under Firecracker, its other kernels worked.
+    A build for more instructions than a virtual machine passes through dies with SIGILL at its first product: a native
+    build of llama.cpp did on a Xeon with AMX under Firecracker, and worked without its rearranged weights.
     """
     first = _failure(engine, settings)
     if isinstance(first, dict):

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import model_validator
 
 from joulesim.errors import Fault, InputError, JoulesimError, did_you_mean
+from joulesim.measure.gguf_table import Table, read_table
 from joulesim.specs.base import Count, Spec
 
 TILE_BYTES = 8 << 20
@@ -161,15 +162,14 @@ def matrices(path: str | os.PathLike) -> list[Matrices]:
 
     A tied embedding is listed at both of its places. Matrices of experts are counted expert by expert.
     """
-    gguf = _gguf()
-    try:
-        reader = gguf.GGUFReader(str(path))
-    except Exception as error:  # the reader raises whatever a damaged file makes it stumble over
-        raise InputError(Fault(str(path), f"expected a .gguf, got {error!r}"[:200], "download it again")) from None
+    return _matrices(read_table(path))
+
+
+def _matrices(table: Table) -> list[Matrices]:
     found: dict[tuple[str, int, int, str], int] = {}
-    names = {tensor.name for tensor in reader.tensors}
-    for tensor in reader.tensors:
-        columns, *others = (int(n) for n in tensor.shape)
+    names = {tensor.name for tensor in table.tensors}
+    for tensor in table.tensors:
+        columns, *others = tensor.size
         if not others:
             continue
         rows, copies = others[0], int(np.prod(others[1:], initial=1))
@@ -179,16 +179,9 @@ def matrices(path: str | os.PathLike) -> list[Matrices]:
         elif tensor.name == "output.weight":
             places = ["output"]
         for place in places:
-            key = (place, rows, columns, tensor.tensor_type.name.lower())
+            key = (place, rows, columns, tensor.format)
             found[key] = found.get(key, 0) + copies
     return [Matrices(*key, count) for key, count in found.items()]
-
-
-def keys(path: str | os.PathLike) -> dict[str, Any]:
-    """Scalar metadata of a ``.gguf``: text and numbers, no lists."""
-    reader = _gguf().GGUFReader(str(path))
-    values = {name: field.contents() for name, field in reader.fields.items() if len(field.types) == 1}
-    return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
 
 
 def _gguf():
@@ -359,7 +352,8 @@ def _set_scale(blocks: np.ndarray, name: str, scale: float) -> None:
 
 def description(path: str | os.PathLike) -> dict[str, Any]:
     """What a call's cost depends on: sizes of a ``.gguf`` and its matrices, as plain data."""
-    stored, found = keys(path), matrices(path)
+    table = read_table(path)
+    stored, found = table.keys, _matrices(table)
     family = stored.get("general.architecture", "")
 
     def size(name: str):

@@ -9,8 +9,8 @@ A call of :math:`N` rows takes
 
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
 :math:`f`, weight bytes :math:`B`, query heads :math:`h` of :math:`d` channels and positions :math:`p` looked at.
-:math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels change
-with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
+:math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
+change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 QUERIES = (1, 8, 32, 64, 512)
 """Rows of a sequence at which the attention rate has an entry."""
 _COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream")
-_BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6, "q4_k": 4.5,
-         "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
+        "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
 """Bits a stored weight takes; another format counts as 8."""
 _PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 1.0),
           "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
@@ -102,16 +102,17 @@ def points(records: Iterable[Record]) -> Points:
     """
     joined: dict[str, list[Record]] = {}
     for record in records:
-        if "call" in record.scenario and record.validity.verdict != "invalid" and record.latency.e2e_latency:
-            if record.campaign and record.campaign.role in ("fit", "test"):  # drift and idle are not points
-                joined.setdefault(record.campaign.point, []).append(record)
+        usable = "call" in record.scenario and record.validity.verdict != "invalid" and record.latency.e2e_latency
+        if usable and record.campaign and record.campaign.role in ("fit", "test"):  # drift and idle are not points
+            joined.setdefault(record.campaign.point, []).append(record)
     if not joined:
         fault = Fault("records", "expected calls that were measured, got none", "run `joulesim validate local` first")
         raise InputError(fault)
     columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
     for group in joined.values():
         _add(columns, group)
-    return Points(**{name: value if name in ("rounds", "records") else np.array(value) for name, value in columns.items()})
+    return Points(**{name: value if name in ("rounds", "records") else np.array(value)
+                     for name, value in columns.items()})
 
 
 def _add(columns: dict[str, list], group: list[Record]) -> None:
@@ -137,9 +138,10 @@ def _add(columns: dict[str, list], group: list[Record]) -> None:
         columns["matrix_rows"].append(height * times_used)
         columns["matrix_columns"].append(width)
         columns["matrix_batch"].append(batch)
-        stored += height * width * times_used * _BITS.get(kind, 8) / 8
+        stored += height * width * times_used * BITS.get(kind, 8) / 8
     for name, value in (
-        ("time", min(times) if first.clock == "cpu" else float(np.median(times))), ("rounds", times), ("records", first),
+        ("time", min(times) if first.clock == "cpu" else float(np.median(times))),
+        ("rounds", times), ("records", first),
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
         ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
         ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked), ("bytes", stored),
@@ -157,7 +159,8 @@ def _of_shape(shape: dict[str, Any] | None, weights: str) -> dict[str, Any]:
     if not shape:
         return {}
     head_dim = shape.get("head_dim") or shape["width"] // shape["heads"]
-    width, layers, queries, keys = shape["width"], shape["layers"], shape["heads"] * head_dim, shape["kv_heads"] * head_dim
+    width, layers = shape["width"], shape["layers"]
+    queries, keys = shape["heads"] * head_dim, shape["kv_heads"] * head_dim
     matrices = [("output", shape["vocabulary"], width, weights, 1), ("layer", queries, width, weights, layers),
                 ("layer", keys, width, weights, 2 * layers), ("layer", width, queries, weights, layers),
                 ("layer", shape["ffn"], width, weights, 2 * layers), ("layer", width, shape["ffn"], weights, layers)]
@@ -202,8 +205,8 @@ def fit(calls: Points, effort: int = 80) -> LocalFit:
     """
     Constants of the machine from calls.
 
-    ``effort`` bounds the steps of the search. The residual is that of the logarithm, so a small call weighs as much as a large one; a soft loss keeps a few disturbed
-    records from pulling.
+    The residual is that of the logarithm, so a small call weighs as much as a large one; a soft loss keeps a few
+    disturbed records from pulling. ``effort`` bounds the steps of the search.
     """
     from scipy.optimize import least_squares
 
@@ -263,8 +266,9 @@ def _design(names: list[str], formats: list[str], calls: Points, strange: str | 
     known = [kind for kind in formats if kind != strange]
     of_matrix = [known if kind not in known else [kind] * len(known) for kind in calls.matrix_format]
     at, weight = _between(ROWS, calls.matrix_batch)
-    low = np.array([[place[f"{kind}@{ROWS[i]}"] for kind in kinds] for kinds, i in zip(of_matrix, at, strict=True)])
-    high = np.array([[place[f"{kind}@{ROWS[i + 1]}"] for kind in kinds] for kinds, i in zip(of_matrix, at, strict=True)])
+    pairs = list(zip(of_matrix, at, strict=True))
+    low = np.array([[place[f"{kind}@{ROWS[i]}"] for kind in kinds] for kinds, i in pairs])
+    high = np.array([[place[f"{kind}@{ROWS[i + 1]}"] for kind in kinds] for kinds, i in pairs])
     extra = np.array([[place[f"{kind}:extra_columns"] for kind in kinds] for kinds in of_matrix])
     q, q_weight = _between(QUERIES, calls.queries)
     attention = np.array([place[f"attention@{n}"] for n in QUERIES])

@@ -90,7 +90,7 @@ def test_shapes_that_no_engine_runs(change, message):
 
 def test_damaged_file(tmp_path):
     (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(20))
-    with pytest.raises(InputError, match="expected a .gguf, got"):
+    with pytest.raises(InputError, match="expected a .gguf, got one that cannot be read"):
         synth.matrices(tmp_path / "m.gguf")
 
 

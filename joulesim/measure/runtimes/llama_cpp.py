@@ -215,6 +215,8 @@ class Engine(Runtime):
         self._draft: Model | None = None
         self._context: Context | None = None
         self._settings = Settings()
+        self._held: list[int] = []
+        """What the cache holds between answers."""
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -239,7 +241,7 @@ class Engine(Runtime):
         }
 
     def prepare(self, call: dict[str, Any]) -> dict[str, Any]:
-        wanted = Call(**call)
+        wanted, self._held = Call(**call), []
         capacity = -(-(wanted.depth + wanted.tokens + 1) // 256) * 256
         context = self._room(wanted.sequences, capacity)
         context.fill(wanted.depth)
@@ -267,15 +269,19 @@ class Engine(Runtime):
         draft_path = options.pop("draft_model", None)
         longest = max(len(self._model.tokens(p)) if isinstance(p, str) else len(p) for p in prompts)
         capacity = -(-(longest + max_tokens + 32) // 256) * 256
+        held = self._context  # a roomy context stays, and with it the prefix that the next prompt may share
+        if held and held.sequences == 1:
+            capacity = max(capacity, held.capacity)
         context, draft = self._room(1, capacity), None
         if draft_path:
             self._draft = self._draft or Model(draft_path, self._settings.gpu_layers, self._settings.repack)
             draft = Context(self._draft, self._settings, 1, capacity)
         try:
-            context.clear()
-            found, held = [], []
+            if context is not held:
+                self._held = []
+            found = []
             for prompt in prompts:
-                one, held = answer(context, prompt, max_tokens, held, draft=draft, **options)
+                one, self._held = answer(context, prompt, max_tokens, self._held, draft=draft, **options)
                 found.append(one.model_dump())
             return found
         finally:
@@ -286,7 +292,7 @@ class Engine(Runtime):
         """Same tokens one at a time and in blocks; see :mod:`joulesim.measure.parity`."""
         from joulesim.measure.parity import compare
 
-        tokens = [self._model.tokens(p) if isinstance(p, str) else p for p in prompts]
+        tokens, self._held = [self._model.tokens(p) if isinstance(p, str) else p for p in prompts], []
         context = self._room(1, -(-(max(map(len, tokens)) + output_tokens + 32) // 256) * 256)
         return compare(context, tokens, output_tokens, blocks).model_dump()
 
@@ -306,6 +312,7 @@ class Engine(Runtime):
             if held:
                 held.close()
         self._context = self._draft = self._model = None
+        self._held = []
 
     def _room(self, sequences: int, capacity: int) -> Context:
         """A context of that many sequences, each with exactly this room, so that no call pays for another's depth."""

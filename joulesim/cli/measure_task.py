@@ -1,0 +1,97 @@
+"""``joulesim measure --task`` and ``--parity``: answers that can be checked, and framings that should agree."""
+
+from __future__ import annotations
+
+from joulesim.cli import measure, output
+from joulesim.errors import Fault, InputError
+
+BLOCKS = (2, 3, 4, 5, 8, 16)
+"""Rows of the blocks that are compared."""
+_WORDS = ("The history of the city begins with", "To bake bread one needs", "In physics, energy is", "Once upon a time there",
+          "The most important rule of chess is", "A computer program is", "My favourite season is", "The river flows from",
+          "Scientists have found that", "Dear Sir or Madam,", "The capital of France is", "Whales are",
+          "The recipe calls for", "In 1969, people", "Music is often", "The law says that")
+
+
+def run(options) -> int:
+    """Answer every question of a task; cost per correct answer."""
+    from joulesim.measure import meters
+    from joulesim.measure.answers import measure_task
+    from joulesim.measure.records import RecordFile
+    from joulesim.measure.task import read_task
+
+    items = read_task(options.task, options.allow_code_execution)
+    name, settings, _ = measure.engine(options)
+    path = options.records or "task.jsonl"
+    rows = []
+    with meters.open_meter("none" if name == "fake" and not options.meter else options.meter) as meter, \
+            RecordFile(path) as file:
+        for label, model in _models(options, name).items():
+            record, found = measure_task(name, settings, meter, label, model, str(options.task), items,
+                                         options.allow_code_execution)
+            file.append(record)
+            rows.append({"model": label, **found})
+    if options.output == "json":
+        print(output.to_json({"records": path, "results": rows}))
+    else:
+        print(output.table([_row(row) for row in rows], ("model", "correct", "truncated", "empty", "failed", "tokens an answer",
+                                                         "per correct answer", "interval, 95 %"), options.output))
+        if options.output == "table":
+            print(f"\n{rows[0]['joules']}")
+    return 0
+
+
+def _row(row: dict) -> tuple:
+    unit = row["unit"]
+    if row["per_correct"] is None:
+        value, interval = "unknown", f"more than {row['bound']:.3g} {unit}"
+    else:
+        high = "no upper end" if row["high"] is None else f"{row['high']:.3g} {unit}"
+        value, interval = f"{row['per_correct']:.3g} {unit}", f"{row['low']:.3g} to {high}"
+    counts = (f"{row['correct']} of {row['attempted']}", row["truncated"], row["empty"], row["failed"])
+    return (row["model"], *counts, f"{row['output_tokens'] / row['attempted']:.1f}", value, interval)
+
+
+def run_parity(options) -> int:
+    """Compare decoding token by token with decoding in blocks."""
+    from joulesim.measure.parity import Parity
+    from joulesim.measure.worker import Worker, WorkerError
+
+    name, settings, _ = measure.engine(options)
+    if name != "llama_cpp":
+        raise InputError(Fault("--runtime", f"{name} shows no logits", "pip install 'joulesim[llama]'"))
+    results = []
+    prompts = [_WORDS[i % len(_WORDS)] for i in range(options.prompts)]
+    for label, model in _models(options, name).items():
+        try:
+            with Worker(name) as worker:
+                worker.ask("open", model=model, settings=settings.model_dump())
+                said = worker.ask("parity", timeout=1800, prompts=prompts, output_tokens=options.tokens, blocks=BLOCKS)
+        except WorkerError as error:
+            raise InputError(Fault(model, str(error))) from None
+        results.append((label, Parity(**said)))
+    if options.output == "json":
+        print(output.to_json([{"model": label, **p.model_dump(), "self_acceptance": {
+            str(b.rows): b.self_acceptance for b in p.blocks}} for label, p in results]))
+        return 0
+    rows = [(label, b.rows, f"{b.self_acceptance:.4f}", f"{b.positions - b.agreed} of {b.positions}", b.first_difference,
+             b.margin_there and f"{b.margin_there:.3f}", f"{b.largest_difference:.3g}") for label, p in results for b in p.blocks]
+    print(output.table(rows, ("model", "rows", "self-acceptance", "differ", "first at", "margin there",
+                              "largest logit difference"), options.output))
+    rows = [(label, s.draft_length, _share(s.accepted, s.verified), _share(s.accepted, s.drafted),
+             "yes" if s.same_text else "no", f"{p.repeats_identical} of {p.repeats}") for label, p in results
+            for s in p.speculated]
+    print("\n" + output.table(rows, ("model", "drafted at a time (copying)", "accepted of verified", "of drafted",
+                                     "same text", "repeats bit-identical"), options.output))
+    return 0
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f} ({part} of {whole})" if whole else "nothing drafted"
+
+
+def _models(options, engine: str) -> dict[str, str]:
+    given = measure.files(options)
+    if not given and engine not in ("http", "fake"):
+        raise InputError(Fault("--model", "expected a model file, got none", "give --model NAME=PATH"))
+    return given or {options.server_model or "model": options.server_model or "model"}

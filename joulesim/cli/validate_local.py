@@ -1,0 +1,98 @@
+"""``joulesim validate local``: how wrong the model is on the machine in front of you."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from joulesim.cli import measure, output
+
+
+def arguments(parser) -> None:
+    """Options of the command."""
+    parser.add_argument("--campaign", default="standard", help="a shipped campaign or a file (default: standard)")
+    parser.add_argument("--records", metavar="FILE", help="records to go on with (default: FOLDER/records.jsonl)")
+    parser.add_argument("--folder", default="joulesim-local", help="where records, report and profile go")
+    parser.add_argument("--no-measuring", action="store_true", help="fit and report what is in the records")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 when an error is beyond its bar")
+    measure.engine_arguments(parser)
+    output.arguments(parser)
+
+
+def run(options) -> int:
+    """Look around, measure, fit, compare, report."""
+    from joulesim.cli import doctor
+
+    folder = Path(options.folder)
+    records = Path(options.records or folder / "records.jsonl")
+    campaign = {}
+    if not options.no_measuring:
+        campaign = measure.plain(measure.run_campaign(options, options.campaign, str(records)))
+    found, page, profile = evaluate(records, doctor.examine(tries=False), campaign)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.html").write_text(page)
+    (folder / "profile.yaml").write_text(profile)
+    found |= {"report": str(folder / "report.html"), "profile": str(folder / "profile.yaml")}
+    if options.output == "json":
+        print(output.to_json(found))
+    else:
+        headers = ("held out", "calls", "number", "median error", "90th percentile", "bias", "noise of this run", "bar")
+        print(output.table([_row(e) for e in found["errors"]], headers, options.output))
+        if options.output in ("table", "md"):
+            print(f"\n{found['verdict']}\n{found['joules']}\nReport: {found['report']}   "
+                  f"Profile: joulesim predict MODEL --on {found['profile']}")
+    return 1 if options.strict and not found["passed"] else 0
+
+
+def _row(e: dict) -> tuple:
+    noise = "" if e["noise_median"] is None else f"{e['noise_median']:.1f} / {e['noise_p90']:.1f} %"
+    bar = "" if e["bar"] is None else f"{e['bar'][0]:g} / {e['bar'][1]:g} %{'' if e['passed'] else ' (missed)'}"
+    cells = (f"{e['median']:.1f} %", f"{e['p90']:.1f} %", f"{e['bias']:+.1f} %")
+    return (e["axis"], e["phase"], e["count"], *cells, noise, bar)
+
+
+def evaluate(records: Path, seen: dict, campaign: dict) -> tuple[dict, str, str]:
+    """Errors as plain data, the report, and the profile, from records and what the doctor saw."""
+    import math
+
+    import yaml
+
+    from joulesim.measure import host
+    from joulesim.measure.records import read_records
+    from joulesim.validate import local, local_errors, local_report
+
+    read = read_records(records)
+    calls = local.points([r for r in read if r.provenance == "measured"] or list(read))
+    fitted = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
+    errors = [*local_errors.held_out(fitted, calls), *local_errors.held_out_formats(calls)]
+    first = calls.records[0]
+    modelled = first.provenance == "modelled"
+    metered = [r for r in read if r.energy is not None]
+    judged = [e for e in errors if e.axis in ("all", "model")]
+    passed = all(e.passed for e in judged)
+    verdict = ("Dry run: times are computed by a stand-in, nothing here was measured." if modelled else
+               f"Held-out errors {'are within' if passed else 'miss'} their bars; times are "
+               f"{'CPU time of one thread' if first.clock == 'cpu' else 'wall time'}.")
+    joules = (f"{len(metered)} windows were metered at the {metered[0].boundary} boundary." if metered else
+              f"Joules are unknown: {first.energy_reason}.")
+    plain = [{**e._asdict(), "bar": e.bar, "passed": e.passed} for e in errors]
+    for row in plain:
+        row.update({key: None for key in ("noise_median", "noise_p90") if math.isnan(row[key])})
+    found = {
+        "title": f"joulesim on {first.device.names[0]}", "verdict": verdict, "joules": joules, "passed": passed,
+        "clock": first.clock, "split_hash": first.campaign.hash, "records_hash": fitted.records_hash,
+        "machine": {**seen["machine"], "runtime": f"{first.runtime.name} {first.runtime.version}",
+                    "build": first.runtime.build},
+        "campaign": {**campaign, "calls": len(calls),
+                     "fitted on": sum(r.campaign.role == "fit" for r in calls.records),
+                     "split hash": first.campaign.hash, "clock": first.clock},
+        "scatter": fitted.scatter, "errors": plain,
+        "constants": [{**c._asdict(), "value": float(c.value)} for c in fitted.constants()],
+        "meters": [(m["name"], "yes" if m["available"] else "no", m["boundary"], m["detail"] or m["scope"])
+                   for m in seen["meters"]],
+    }
+    page = local_report.sections(found, fitted, calls, errors)
+    source = f"joulesim validate local, split {first.campaign.hash[:12]}, records {fitted.records_hash[:12]}"
+    machine = {"processor": host.processor(), "memory": host.memory()}
+    profile = local_report.profile("this-machine", machine, fitted, source)
+    known = {key: value for key, value in profile.items() if value is not None}
+    return found, page, yaml.safe_dump(known, sort_keys=False, allow_unicode=True)
