@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from joulesim import chain
+from joulesim import calls, capacity, cost, inputs
 from joulesim.constants import UNITS
 from joulesim.prediction import QUANTITIES, Prediction
 
@@ -37,11 +37,11 @@ def _counts(p: Prediction) -> list[Step]:
         ("parameters", model.parameters, "weight", "specs.model.ModelSpec.parameters"),
         ("active parameters", model.active_parameters, "weight", "specs.model.ModelSpec.active_parameters"),
         ("prompt tokens, mean", o.prompt_tokens, "token", "formulas.lengths"),
-        ("cached prompt tokens, mean", chain.mean(x.cached, x), "token", "workload.shared_prefix_tokens"),
+        ("cached prompt tokens, mean", inputs.mean(x.cached, x), "token", "workload.shared_prefix_tokens"),
         ("output tokens, mean", o.output_tokens, "token", "formulas.lengths"),
         ("decode steps of a request", o.steps, "", "output tokens - 1"),
-        ("cache and state of one sequence", chain.sequence_bytes(x, x.context), "byte", "formulas.kv_cache.resident_bytes"),
-        ("weights read by a decode step", chain.layers(x, _values(p), x.batch).bytes + chain.head(x, _values(p), x.batch).bytes,
+        ("cache and state of one sequence", capacity.sequence_bytes(x, x.context), "byte", "formulas.kv_cache.resident_bytes"),
+        ("weights read by a decode step", calls.layers(x, _values(p), x.batch).bytes + calls.head(x, _values(p), x.batch).bytes,
          "byte", "formulas.weights.weight_passes"),
     ]
     if model.experts:
@@ -58,7 +58,7 @@ def _values(p: Prediction) -> dict[str, float]:
 
 def _memory(p: Prediction) -> list[Step]:
     formulas = {"buffers": "formulas.memory.logits_bytes", "kv_cache": "formulas.kv_cache.resident_bytes"}
-    rows = [Step("memory", name.replace("_", " "), value, "byte", formulas.get(name, "chain.memory_parts"))
+    rows = [Step("memory", name.replace("_", " "), value, "byte", formulas.get(name, "capacity.memory_parts"))
             for name, value in p.memory.items()]
     return [*rows, Step("memory", "headroom", p.headroom, "byte", "usable - weights - cache - buffers"),
             Step("memory", "largest batch", p.max_batch, "", "formulas.memory.largest_batch")]
@@ -74,11 +74,11 @@ def _phases(p: Prediction) -> list[Step]:
     for stage, phase in (("prefill", p.outcome.prefill), ("decode", p.outcome.decode)):
         work = phase.work
         rows += [
-            (stage, "traffic", work.bytes, "byte", "chain.layers, chain.head, chain.look"),
-            (stage, "arithmetic", work.flops + work.narrow_flops, "FLOP", "chain.layers, formulas.attention.flops"),
+            (stage, "traffic", work.bytes, "byte", "calls.layers, calls.head, attending.look"),
+            (stage, "arithmetic", work.flops + work.narrow_flops, "FLOP", "calls.layers, formulas.attention.flops"),
             (stage, "unpacking", work.instructions, "", "weights x instructions per weight"),
-            *((stage, f"time of {name} alone", value, "second", f"chain.bounds[{name!r}]")
-              for name, value in chain.bounds(p.inputs, _values(p), phase).items()),
+            *((stage, f"time of {name} alone", value, "second", f"cost.bounds[{name!r}]")
+              for name, value in cost.bounds(p.inputs, _values(p), phase).items()),
             (stage, "device time", work.device_time, "second", "formulas.roofline.overlapped + launches + links"),
             (stage, "clock under the power limit", phase.clock, "", "formulas.power.clock_factor"),
             (stage, "time", phase.time, "second", "formulas.power.time_at"),

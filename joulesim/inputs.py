@@ -405,3 +405,8 @@ def _length(declared, field: str):
         values = np.asarray(declared.lengths)
         return values, np.full(values.size, 1.0 / values.size)
     return declared * 1.0, None
+
+
+def mean(value, x: Inputs):
+    """Expectation over the lengths of requests."""
+    return value if x.weight is None else np.sum(value * x.weight, axis=-1)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim import chain, constants, inputs
+from joulesim import capacity, chain, constants, inputs
 from joulesim.errors import Fault, InputError
 from joulesim.formulas import inversion
 from joulesim.inputs import Inputs
@@ -85,7 +85,7 @@ def _roofline(x: Inputs, throughput: float) -> list[Reading]:
 def _traffic(x: Inputs):
     """Weights and cache that one sequence's step reads, all devices. [B]"""
     middle = x.prompt + x.new_tokens / 2.0
-    return 0.0, chain.mean(chain.growing_bytes(x._replace(tensor=1.0), middle), x)
+    return 0.0, inputs.mean(capacity.growing_bytes(x._replace(tensor=1.0), middle), x)
 
 
 def _rate(x: Inputs, c, batch=None):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from joulesim import chain, constants, grid, inputs, uncertainty
+from joulesim import capacity, chain, constants, cost, grid, inputs, uncertainty
 from joulesim.errors import Fault, InputError
 from joulesim.formulas import answer
 from joulesim.inputs import Inputs
@@ -111,7 +111,7 @@ def components(x: Inputs, o: chain.Outcome, boundary: str) -> dict[str, Any]:
     """
     busy = o.prefill.time + o.decode.time
     idle = busy * (1.0 / x.utilisation - 1.0)
-    found = {name: a + b for name, a, b in zip(chain.Energy._fields, o.prefill.energy, o.decode.energy, strict=True)}
+    found = {name: a + b for name, a, b in zip(cost.Energy._fields, o.prefill.energy, o.decode.energy, strict=True)}
     if boundary == "chip":
         found["memory"] = found["memory"] * x.chip_share_of_memory_energy
     found["idle"] = np.where(idle > 0, idle * x.resident_power, 0.0)
@@ -221,8 +221,8 @@ _QUANTITIES = ("prices.", "hardware.", "runtime.")
 def _refuse_draft(fits: bool | None, x: Inputs, scenario: Scenario) -> None:
     """A draft that does not fit beside a target that fits alone."""
     alone = x._replace(speculation=None)
-    if fits is False and x.speculation is not None and x.batch <= float(chain.largest_batch(alone)):
-        parts, mib = chain.memory_parts(x), 2.0**20
+    if fits is False and x.speculation is not None and x.batch <= float(capacity.largest_batch(alone)):
+        parts, mib = capacity.memory_parts(x), 2.0**20
         over = sum(float(parts[name]) for name in ("weights", "kv_cache", "buffers")) - float(parts["usable"])
         raise InputError(Fault("speculation.draft_model", f"expected a draft that fits beside {scenario.model.name}, got one "
                                f"that needs {over / mib:,.0f} MiB too much", "take a smaller draft, context or batch"))

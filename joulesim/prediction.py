@@ -9,8 +9,9 @@ import numpy as np
 
 import joulesim
 from joulesim import units
-from joulesim.chain import Outcome, Phase, bounds
+from joulesim.chain import Outcome
 from joulesim.constants import UNITS, Constant
+from joulesim.cost import Phase, bounds
 from joulesim.inputs import Inputs
 from joulesim.scenario import Scenario
 

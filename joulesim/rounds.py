@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim import chain
+from joulesim.attending import Looked, look, looked, unpacked
+from joulesim.calls import head, layers, sample
 from joulesim.errors import Fault, InputError
 from joulesim.formulas import speculation
+from joulesim.inputs import mean
 from joulesim.specs.speculation import SpeculationSpec
+from joulesim.work import Stretch, Work, with_host
 
 _NODES = ((0.5 - np.sqrt(0.15), 5 / 18), (0.5, 8 / 18), (0.5 + np.sqrt(0.15), 5 / 18))
 """Gauss-Legendre nodes and weights on 0 .. 1: exact for the cost of reading a text again after every round."""
@@ -148,12 +151,12 @@ def refuse(scenario, assumptions: list[str]) -> None:
         raise InputError(faults)
 
 
-def decode(x, c: dict[str, Any], steps) -> chain.Stretch:
+def decode(x, c: dict[str, Any], steps) -> Stretch:
     """Decode of a batch in rounds instead of steps; ``steps`` tokens of each sequence."""
     plan, batch = x.speculation, x.batch / x.data
-    rounds = chain.mean(steps, x) / plan.round.tokens
-    average = chain.looked(x, x.prompt, x.prompt + steps, 1.0).times(1.0 / np.maximum(chain.mean(steps, x), 1.0))
-    stretch = chain.Stretch(chain.Work(), 0.0, 0.0)
+    rounds = mean(steps, x) / plan.round.tokens
+    average = looked(x, x.prompt, x.prompt + steps, 1.0).times(1.0 / np.maximum(mean(steps, x), 1.0))
+    stretch = Stretch(Work(), 0.0, 0.0)
     for drafted, share in enumerate(plan.round.offered):
         if share > 1e-9:
             call = (
@@ -166,33 +169,33 @@ def decode(x, c: dict[str, Any], steps) -> chain.Stretch:
         return stretch
     d = plan.draft
     if plan.kv_carry:
-        seen = chain.looked(d, d.prompt, d.prompt + steps, 1.0).times(1.0 / np.maximum(chain.mean(steps, d), 1.0))
+        seen = looked(d, d.prompt, d.prompt + steps, 1.0).times(1.0 / np.maximum(mean(steps, d), 1.0))
         drafting = _verify(d, c, batch, 1.0, seen)
     else:
         drafting = _again(d, c, batch, 1.0, steps)
     return stretch.plus(drafting.times(rounds * plan.round.draft_calls))
 
 
-def _verify(x, c, batch, rows, average: chain.Looked) -> chain.Stretch:
+def _verify(x, c, batch, rows, average: Looked) -> Stretch:
     """One call of ``rows`` tokens a sequence at its average context; the rows share one read of the cache."""
     what = average._replace(
         seen=tuple(s * rows for s in average.seen), earlier=average.earlier * rows, tokens=average.tokens * rows
     )
-    work = chain.layers(x, c, batch * rows).plus(chain.head(x, c, batch * rows)).plus(chain.sample(x, c, batch * rows))
-    work = work.plus(chain.look(x, c, what, chain._unpacked(x, c), c["attention_instructions"]).times(batch))
-    return chain._with_host(x, c, work, c["host_per_step"] + c["host_per_sequence"] * batch)
+    work = layers(x, c, batch * rows).plus(head(x, c, batch * rows)).plus(sample(x, c, batch * rows))
+    work = work.plus(look(x, c, what, unpacked(x, c), c["attention_instructions"]).times(batch))
+    return with_host(c, work, c["host_per_step"] + c["host_per_sequence"] * batch)
 
 
-def _again(x, c, batch, rows, steps) -> chain.Stretch:
+def _again(x, c, batch, rows, steps) -> Stretch:
     """One call that reads the whole text again, averaged over the growing answer."""
-    total = chain.Stretch(chain.Work(), 0.0, 0.0)
+    total = Stretch(Work(), 0.0, 0.0)
     for node, weight in _NODES:
-        text = chain.mean(x.prompt + node * steps, x) + rows
+        text = mean(x.prompt + node * steps, x) + rows
         work = (
-            chain.layers(x, c, batch * text).plus(chain.head(x, c, batch * rows)).plus(chain.sample(x, c, batch * rows))
+            layers(x, c, batch * text).plus(head(x, c, batch * rows)).plus(sample(x, c, batch * rows))
         )
-        what = chain.looked(x._replace(weight=None), 0.0, text, np.minimum(x.prefill_chunk, text))
-        work = work.plus(chain.look(x, c, what, chain._unpacked(x, c)).times(batch))
-        call = chain._with_host(x, c, work, c["host_per_step"] + c["host_per_sequence"] * batch)
+        what = looked(x._replace(weight=None), 0.0, text, np.minimum(x.prefill_chunk, text))
+        work = work.plus(look(x, c, what, unpacked(x, c)).times(batch))
+        call = with_host(c, work, c["host_per_step"] + c["host_per_sequence"] * batch)
         total = total.plus(call.times(weight))
     return total

@@ -93,7 +93,7 @@ def test_a_measurement_cannot_see_a_prediction(path):
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if place(p).startswith("formulas/")], ids=place)
 def test_formulas_need_numpy_alone(path):
-    allowed = ("numpy", "math", "__future__", "joulesim.formulas")
+    allowed = ("numpy", "math", "functools", "__future__", "joulesim.formulas")
     assert all(m.startswith(allowed) for m in imports(path))
 
 

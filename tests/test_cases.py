@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import joulesim as js
-from joulesim import chain, inputs
+from joulesim import capacity, inputs
 from joulesim.errors import InputError
 from joulesim.predict import predict
 from joulesim.scenario import load_scenario
@@ -58,7 +58,7 @@ def test_a_test_that_is_named_exists(case):
 def test_case_params_14_memory_counts_all_experts_and_traffic_the_active_ones():
     """params-14: weights on the device are those of every expert; a decode step reads the few it touches."""
     x = one_of("qwen3-30b-a3b-h100", batch=1)
-    held = float(chain.memory_parts(x)["weights"])
+    held = float(capacity.memory_parts(x)["weights"])
     assert held == pytest.approx(2 * 30.53e9, rel=0.01)
     p = predict(load_scenario("qwen3-30b-a3b-h100").replace({"batch": 1}))
     read = float(p.outcome.decode.work.bytes.flat[0]) / float(p.outcome.output_tokens)
@@ -128,8 +128,8 @@ def test_case_engine_log_05_cells_are_the_window_and_a_micro_batch():
     scenario = load_scenario("qwen2.5-7b-q4_0-laptop-b1").replace(
         {"model": gemma(5, 29, kv_heads=4, width=256), "weights": "q4_0", "workload": {"prompt_tokens": 130000, "output_tokens": 100}})
     x = inputs.gather(scenario)[0]
-    assert chain.growing_bytes(x, 131072.0) / 2**20 == 2560
-    assert chain.sequence_bytes(x, 131072.0) / 2**20 == 2560 + 174
+    assert capacity.growing_bytes(x, 131072.0) / 2**20 == 2560
+    assert capacity.sequence_bytes(x, 131072.0) / 2**20 == 2560 + 174
 
 
 @pytest.mark.parametrize("context, gigabytes", [(4096, 0.398), (131072, 3.00)])
@@ -139,15 +139,15 @@ def test_case_kv_config_28_engine_cells(context, gigabytes):
     mixers = gemma(5, 25, kv_heads=8, width=256).mixers
     mixers = tuple(m._replace(cache_elements=2 * 512 * 2) if m.kind == "full" else m for m in mixers)  # K is V, 2 heads of 512
     x = x._replace(mixers=mixers)
-    assert chain.growing_bytes(x, 1.0) == 20480
-    assert chain.sequence_bytes(x, 1536.0) - chain.growing_bytes(x, 1536.0) == 204800 * 1536
-    assert chain.sequence_bytes(x, float(context)) / 1e9 == pytest.approx(gigabytes, abs=5e-3)
+    assert capacity.growing_bytes(x, 1.0) == 20480
+    assert capacity.sequence_bytes(x, 1536.0) - capacity.growing_bytes(x, 1536.0) == 204800 * 1536
+    assert capacity.sequence_bytes(x, float(context)) / 1e9 == pytest.approx(gigabytes, abs=5e-3)
 
 
 def test_case_engine_log_09_windows_do_not_grow():
     """engine_log-09: 48 layers of which 40 slide over 1024 tokens: at 128K a naive count is many times too high."""
     x = one_of("qwen2.5-7b-q4_0-laptop-b1", kv_cache="q8_0")._replace(mixers=gemma(8, 40, kv_heads=8, width=256).mixers)
-    kept = chain.sequence_bytes(x, 131072.0)
+    kept = capacity.sequence_bytes(x, 131072.0)
     naive = 48 * 131072 * 2 * 8 * 256 * 34 / 32
     assert naive / kept > 5
     assert kept == (8 * 131072 + 40 * 1536) * 2 * 8 * 256 * 34 / 32

@@ -7,7 +7,7 @@ were not chosen for them. The window of reserves in which every verdict holds is
 
 import pytest
 
-from joulesim import chain, inputs
+from joulesim import capacity, inputs
 from joulesim.predict import predict
 from joulesim.scenario import load_scenario
 
@@ -54,7 +54,7 @@ def test_the_same_cache_three_ways():
     for batch, context in ((2, 65536), (8, 16384), (16, 8192)):
         s = load_scenario("longest-context-laptop-f16").replace(
             {"batch": batch, "workload": {"prompt_tokens": context - 256, "output_tokens": 256}})
-        assert float(chain.memory_parts(inputs.gather(s)[0])["kv_cache"]) == pytest.approx(7168 * MIB)
+        assert float(capacity.memory_parts(inputs.gather(s)[0])["kv_cache"]) == pytest.approx(7168 * MIB)
 
 
 @pytest.mark.parametrize("kv, batch", [("f16", 2), ("q8_0", 3)])

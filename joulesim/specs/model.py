@@ -9,6 +9,9 @@ MixerKind = Literal["full", "sliding", "chunked", "mla", "sparse", "compressed",
 GROWING = ("full", "mla", "sparse", "compressed")
 """Kinds whose cache grows with every token."""
 
+LATENT = ("mla", "sparse")
+"""Kinds of attention that keep one latent vector a token, which every device of a group holds whole."""
+
 Role = Literal[
     "input_embedding", "output", "attention", "recurrent", "dense_ffn", "shared_expert", "routed_expert", "router", "vector",
 ]

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim import chain, constants, inputs
+from joulesim import calls, chain, constants, cost, inputs
 from joulesim.inputs import Inputs
 from joulesim.predict import accuracy, components
 from joulesim.scenario import Scenario
+from joulesim.work import Stretch
 
 Tweak = Callable[[Scenario, Inputs, dict[str, Any]], tuple[Inputs, dict[str, Any]]]
 """Changes inputs and constants of a scenario before the chain runs."""
@@ -145,7 +146,7 @@ class Case:
     @property
     def matrix_vector_time(self):
         """Time of the layers' matrix products for one row, nothing else. [s]"""
-        return self._each(lambda s, x, c, o: chain._dense_product(x, c, x.dense, 1.0).busy)
+        return self._each(lambda s, x, c, o: calls.dense_product(x, c, x.dense, 1.0).busy)
 
     @property
     def matrix_vector_energy(self):
@@ -154,15 +155,15 @@ class Case:
 
 
 def _matrix_vector_energy(s: Scenario, x: Inputs, c, o):
-    work = chain._dense_product(x, c, x.dense, 1.0)
-    alone = chain.phase(x, c, chain.Stretch(work, 0.0, work.busy), 1.0)
+    work = calls.dense_product(x, c, x.dense, 1.0)
+    alone = cost.phase(x, c, Stretch(work, 0.0, work.busy), 1.0)
     return phase_energy(x, o._replace(decode=alone), s.boundary, "decode")
 
 
 def phase_energy(x: Inputs, o: chain.Outcome, boundary: str, phase: str):
     """Energy of one phase of a round at a boundary. [J]"""
     other = "prefill" if phase == "decode" else "decode"
-    nothing = getattr(o, other)._replace(time=0.0, energy=chain.Energy(*(0.0 for _ in chain.Energy._fields)))
+    nothing = getattr(o, other)._replace(time=0.0, energy=cost.Energy(*(0.0 for _ in cost.Energy._fields)))
     return sum(components(x, o._replace(**{other: nothing}), boundary).values())
 
 

@@ -5,8 +5,9 @@ import re
 import pytest
 
 import joulesim as js
-from joulesim.chain import Energy, Looked, Phase, Work
+from joulesim.attending import Looked
 from joulesim.constants import UNITS
+from joulesim.cost import Energy, Phase
 from joulesim.inputs import Inputs, Matrices
 from joulesim.prediction import QUANTITIES, Money
 from joulesim.specs.format import FormatSpec
@@ -27,6 +28,7 @@ from joulesim.specs.workload import (
 from joulesim.units import symbol
 from joulesim.validate.points import Point
 from joulesim.validate.published import COLUMNS
+from joulesim.work import Work
 from tests.docs.pages import page, section
 
 PAGE = page("docs/nomenclature.md")
