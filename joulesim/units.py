@@ -100,12 +100,12 @@ def _expression(text: str, prefixes: dict[str, float], known: dict[str, Unit]) -
         elif term in ("(", ")"):
             raise UnitError(f"{text!r} has parentheses", "write the unit as factors, e.g. J/s/B")
         elif expect_exponent:
-            if not term.lstrip("-").isdigit():
+            if not term.removeprefix("-").isdecimal():
                 raise UnitError(f"{text!r} has the exponent {term!r}", "write whole exponents")
             unit = _times(unit, _power(last, int(term) - 1))
             expect_exponent = False
         else:
-            is_number = term[0].isdigit() or term[0] == "-"
+            is_number = term.removeprefix("-")[:1].isdecimal()
             factor = Unit(float(term), ()) if is_number else _named(term, prefixes, known)
             last = _power(factor, sign)
             unit, sign = _times(unit, last), 1

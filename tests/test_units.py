@@ -125,6 +125,9 @@ REFUSED = [  # text, canonical unit, message, remedy
     ("5 W", "", r"expected a number, got '5 W' \(energy/time\)", ""),
     ("5 gb/s", "byte/second", "'gb' is not a unit", ""),
     ("5 kelvin", "watt", "'kelvin' is not a unit", ""),
+    ("5 -W", "watt", "'-W' is not a unit", ""),
+    ("5 W²", "watt", "'W²' is not a unit", ""),
+    ("5 W^--2", "watt", "has the exponent '--2'", ""),
     ("5 W/0", "watt", "0 to the power of -1 is no size of a unit", ""),
     ("5 GB^99/s", "byte/second", "to the power of 98 is no size of a unit", ""),
 ]
