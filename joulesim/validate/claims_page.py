@@ -12,7 +12,7 @@ Written by `joulesim validate claims --page docs/claims.md`; change `validation/
 Each claim is a few scenarios and an expression over their predictions (`validation/claims/*.yaml`). A *number* must
 lie in the accepted range, an *order* must hold by more than 1 %, a *method* names the test that shows it. The role is
 *fit* when a number that was fitted on claims or assumed moves the claim by more than a hundredth of its own relative
-change, else *test*.
+change, else *test*. What is left without one note or one mechanism: [claims-left-out.md](claims-left-out.md).
 """
 
 
