@@ -7,6 +7,9 @@ from pathlib import Path
 from joulesim.cli import output
 from joulesim.errors import Fault, InputError
 
+_MANY_MODELS = 20
+"""Models beyond which a fit that ships leaves a fifth of them out at a time."""
+
 
 def arguments(parser) -> None:
     """Options of the command."""
@@ -27,6 +30,8 @@ def run(options) -> int:
     """Predict a table, or fit with something left out and print the errors."""
     from joulesim.validate import published
 
+    if options.holdout == "table":
+        return _tables(options)
     if options.file:
         rows = published.predict_file(Path(options.file), _profiles(options.hardware_file))
         return _print_rows(rows, options.output)
@@ -117,6 +122,37 @@ def _summaries(report):
             yield f"left out: {rule}", quantity, holdout.summary(part.percent(quantity))
 
 
+def _tables(options) -> int:
+    """Print the errors of tables that no constant has seen, and their medians."""
+    import numpy as np
+
+    from joulesim.validate import holdout, published
+
+    runtimes = [options.runtime] if options.runtime else [r for r in published.fitted_runtimes() if r != "vllm"]
+    found = published.by_table(runtimes)
+    rows = [(t.table, "seen elsewhere" if t.seen else "never seen", quantity,
+             holdout.summary(t.errors.percent(quantity))) for t in found for quantity in holdout.QUANTITIES]
+    medians = {seen: [t.median for t in found if t.seen is seen] for seen in (True, False)}
+    middle = {"seen elsewhere" if seen else "never seen": float(np.median(m)) for seen, m in medians.items() if m}
+    worst = [(t.table, "seen elsewhere" if t.seen else "never seen", t.median)
+             for t in sorted(found, key=lambda t: -t.median)[:3]]
+    if options.output == "json":
+        print(output.to_json({
+            "holdout": "table", "is_validation": True, "runtimes": runtimes, "median_over_tables": middle,
+            "errors": [{"table": t, "hardware": h, "quantity": q, **s._asdict()} for t, h, q, s in rows],
+            "worst": [dict(zip(("table", "hardware", "median"), w, strict=True)) for w in worst]}))
+        return 0
+    if options.output != "csv":
+        print("each table predicted by fits of its runtimes on the other tables; never seen: from the datasheet and the "
+              "shared prior\n")
+    headers = ("table", "hardware", "quantity", "median error", "90th percentile", "bias", "count")
+    print(output.table([(*row[:3], *_cells(row[3])) for row in rows if row[3].count], headers, options.output))
+    if options.output != "csv":
+        lines = [f"median over tables, hardware {what}: {value:.1f} %" for what, value in middle.items()]
+        print("\n" + "\n".join(lines + [f"worst: {t}, hardware {h}: {m:.0f} %" for t, h, m in worst]))
+    return 0
+
+
 def _cells(s) -> tuple:
     if not s.count:
         return "", "", "", 0
@@ -172,7 +208,8 @@ def _ship(plan) -> int:
 
     used, _ = holdout.split(published.rows_of(plan), plan)
     result = fit.fit(used, plan)
-    seen = holdout.leave_out(used, plan, "model", result)
+    many = len({p.model for p in used}) > _MANY_MODELS
+    seen = holdout.leave_out(used, plan, "model", result, folds=5 if many else None)
     unseen = holdout.leave_out(used, plan, "hardware", result) if len(result.devices) > 1 else None
     overall = holdout.scatter(seen)
     scatters = {device: holdout.scatter(seen.where([p.hardware == device for p in used]), like=overall)

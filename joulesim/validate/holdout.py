@@ -41,6 +41,13 @@ class Errors(NamedTuple):
         return Errors(points, {q: v[keep] for q, v in self.logs.items()}, self.left_out, self.counted[keep])
 
 
+def joined(parts: Sequence[Errors]) -> Errors:
+    """Errors of several fits as one list."""
+    logs = {q: np.concatenate([part.logs[q] for part in parts]) for q in QUANTITIES}
+    return Errors([p for part in parts for p in part.points], logs, parts[0].left_out,
+                  np.concatenate([part.counted for part in parts]))
+
+
 def split(points: Sequence[Point], plan: fit.Plan) -> tuple[list[Point], dict[str, list[Point]]]:
     """Points that a fit may read, and those that a rule leaves out, by rule."""
     used, excluded = [], {}
@@ -67,11 +74,12 @@ _KEYS: dict[str, Callable[[Point], str]] = {"model": lambda p: p.model, "hardwar
                                           "table": lambda p: p.table}
 
 
-def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitResult | None = None) -> Errors:
+def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitResult | None = None,
+              folds: int | None = None) -> Errors:
     """
     Errors with every model (or device, or table) predicted by a fit that has not seen it.
 
-    ``none`` gives the in-sample errors, which are no validation.
+    ``none`` gives the in-sample errors, which are no validation. ``folds`` leaves several out at once, in so many fits.
     """
     whole = whole or fit.fit(points, plan)
     if by == "none":
@@ -79,6 +87,9 @@ def leave_out(points: Sequence[Point], plan: fit.Plan, by: str, whole: fit.FitRe
     key = _KEYS[by]
     logs = {q: np.empty(len(points)) for q in QUANTITIES}
     keys = np.array([key(p) for p in points])
+    if folds is not None:
+        together = {value: str(number % folds) for number, value in enumerate(sorted(set(keys)))}
+        keys = np.array([together[value] for value in keys])
     for value in sorted(set(keys)):
         out = keys == value
         start = None if by != "model" else whole
@@ -139,9 +150,10 @@ def coverage(found: Errors, level: float, by: Callable[[Point], str]) -> tuple[f
 
     Cross-conformal: the half-width of a group is the quantile of the absolute errors of all other groups.
     """
-    groups = np.array([by(p) for p in found.points])
+    measured = np.isfinite(found.logs["energy"])
+    groups = np.array([by(p) for p in found.points])[measured]
     inside, ratios = [], []
-    logs = np.abs(found.logs["energy"])
+    logs = np.abs(found.logs["energy"][measured])
     for group in sorted(set(groups)):
         width = np.quantile(logs[groups != group], level)
         inside += list(logs[groups == group] <= width)

@@ -172,6 +172,40 @@ def report(plan: fit.Plan, by: str) -> Report:
     return Report(plan, result, found, {rule: holdout.errors(result, left, "rule") for rule, left in excluded.items()})
 
 
+class TableErrors(NamedTuple):
+    """Errors of a table that no constant has seen."""
+
+    table: str
+    seen: bool
+    """Whether the same device and runtime stand in another table, which the fit did see."""
+    errors: holdout.Errors
+
+    @property
+    def median(self) -> float:
+        """Median absolute error of the energy, of the power where a table has no energy. [%]"""
+        energy = holdout.summary(self.errors.percent("energy"))
+        return energy.median if energy.count else holdout.summary(self.errors.percent("power")).median
+
+
+def fitted_runtimes() -> list[str]:
+    """Runtimes with a declared fit."""
+    return sorted(p.stem for p in (catalogue.data_root() / "validation" / "fits").glob("*.yaml"))
+
+
+def by_table(runtimes: Sequence[str]) -> list[TableErrors]:
+    """Every table of the runtimes' plans predicted by fits without it, apart by whether its hardware was seen elsewhere."""
+    parts: dict[tuple[str, bool], list[holdout.Errors]] = {}
+    for runtime in runtimes:
+        plan = fit.plan(runtime)
+        used, _ = holdout.split(rows_of(plan), plan)
+        found = holdout.leave_out(used, plan, "table")
+        tables_of = {p.hardware: {q.table for q in used if q.hardware == p.hardware} for p in used}
+        keys = [(p.table, len(tables_of[p.hardware]) > 1) for p in used]
+        for key in sorted(set(keys)):
+            parts.setdefault(key, []).append(found.where([k == key for k in keys]))
+    return [TableErrors(table, seen, holdout.joined(several)) for (table, seen), several in sorted(parts.items())]
+
+
 def classes(points_: Sequence[Point]) -> dict[str, np.ndarray]:
     """Classes of points that are reported apart: all, by device, and by dense or mixture of experts."""
     devices = np.array([p.hardware for p in points_])
