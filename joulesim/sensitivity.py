@@ -81,13 +81,38 @@ def _constants(scenario: Scenario) -> Iterator[Effect]:
 def _declared(scenario: Scenario) -> Iterator[Effect]:
     start = float(_energy(scenario))
     for group, field, value, source in (*_of_device(scenario), *_of_scenario(scenario)):
-        step = (value + 1) / value if isinstance(value, int) else _STEP
-        try:
-            changed = scenario.replace({field: round(value * step) if isinstance(value, int) else value * step})
-            energy = float(_energy(changed))
-        except InputError:  # one more is not allowed: a share above 1, a count above its total
-            continue
-        yield Effect(field, group, value, _elasticity(energy, start, step), None, source)
+        for moved in _neighbours(value):
+            try:
+                energy = float(_energy(_with(scenario, field, moved)))
+            except InputError:  # a share above 1, a count above its total: try the other side
+                continue
+            yield Effect(field, group, value, _elasticity(energy, start, moved / value), None, source)
+            break
+
+
+def _neighbours(value: float | int) -> tuple[float | int, ...]:
+    """The number a little up, else a little down; counts by one."""
+    return (value + 1, value - 1) if isinstance(value, int) else (value * _STEP, value / _STEP)
+
+
+def _with(scenario: Scenario, field: str, value: float | int) -> Scenario:
+    """The scenario with a number changed, also within a list."""
+    head, *path = field.split(".")
+    cut = next((i for i, part in enumerate(path) if part.isdigit()), None)
+    if cut is None:
+        return scenario.replace({field: value})
+    listed: Any = scenario.document[head]
+    for part in path[:cut]:
+        listed = listed[part]
+    return scenario.replace({".".join([head, *path[:cut]]): _set(listed, path[cut:], value)})
+
+
+def _set(value: Any, path: list[str], new: float | int) -> Any:
+    if not path:
+        return new
+    if isinstance(value, list):
+        return [_set(v, path[1:], new) if i == int(path[0]) else v for i, v in enumerate(value)]
+    return {**value, path[0]: _set(value[path[0]], path[1:], new)}
 
 
 def _elasticity(moved, start, step) -> float:
@@ -118,8 +143,8 @@ def _of_scenario(scenario: Scenario):
 
 
 def _leaves(scenario: Scenario, value: Any, path: str):
-    if isinstance(value, dict):
-        for key, inner in value.items():
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _leaves(scenario, inner, f"{path}.{key}")
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and value:
         yield "scenario", path, value, _where(scenario, path)

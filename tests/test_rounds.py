@@ -128,6 +128,16 @@ def test_without_the_cache_carried_time_grows_with_the_square_of_the_answer():
     assert slope(with_it, 500) == pytest.approx(1, abs=0.1)
 
 
+def test_verification_competes_with_batching():
+    """A batch already fills the call that a verify step would: drafting gains less, then nothing."""
+    gains = []
+    for batch in (1, 4, 16, 64):
+        drafted = BASE.replace({"serving.batch": batch})
+        plain = drafted.replace({"speculation.method": "none"})
+        gains.append(decode_time(plain) / decode_time(drafted))
+    assert gains[0] > 2 and gains[0] > gains[-1] and gains[-1] < 1.1
+
+
 def test_the_draft_is_counted_beside_the_target():
     alone = BASE.replace({"speculation.method": "none"})
     both, one = predict(BASE).memory, predict(alone).memory

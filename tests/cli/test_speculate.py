@@ -38,6 +38,19 @@ def test_sensitivity_is_sorted_and_advises(joulesim, tmp_path):
     assert "Measure" in text and picture.stat().st_size > 1000
 
 
+def test_sensitivity_reaches_into_an_acceptance_curve(joulesim, tmp_path):
+    path = tmp_path / "curve.yaml"
+    path.write_text(json.dumps({
+        "hardware": "m5-pro", "runtime": "llama.cpp-metal", "model": "qwen2.5-7b-instruct", "weights": "q4_0",
+        "workload": {"prompt_tokens": 100, "output_tokens": 100},
+        "speculation": {"method": "draft", "draft_model": "qwen2.5-0.5b-instruct", "draft_weights": "q4_0", "draft_length": 7,
+                        "confidence_threshold": 0.5, "acceptance": {"confidence_curve": [
+                            {"confidence": 0, "drafted": 100, "accepted": 10},
+                            {"confidence": 0.5, "drafted": 900, "accepted": 900}]}}}))
+    of = {e["name"]: e["elasticity"] for e in json.loads(joulesim("sensitivity", path, "-o", "json").out)}
+    assert of["speculation.acceptance.confidence_curve.1.accepted"] < 0  # moved down: one more is not possible
+
+
 def test_the_page_of_claims_has_every_claim(joulesim, tmp_path):
     page = tmp_path / "claims.md"
     ran = joulesim("validate", "claims", "framing", "--page", page)
