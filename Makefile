@@ -18,6 +18,7 @@ test: .stamps/test
 
 bench: .stamps/test
 	$(BIN)/python tests/bench/speed.py
+	$(BIN)/python tests/bench/sweep.py
 
 lint: .stamps/test
 	$(BIN)/python -m pip install --quiet ruff
