@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from joulesim import units
-from joulesim.errors import Fault, InputError
+from joulesim.errors import Fault, InputError, shown
 from joulesim.scenario import SHORTCUTS
 
 _JOINED = re.compile(r"\s*\+\s*(?=[A-Za-z_][\w.]*\s*=)")
 _WHOLE = ("serving.batch", "workload.prompt_tokens", "workload.output_tokens", "workload.shared_prefix_tokens",
           "workload.thinking_tokens", "task.correct")
+_MOST_VALUES = 10_000_000
 HELP = ("values of a field, a dimension of the sweep: FIELD=a,b,c or FIELD=low:high:n (add :log for even ratios), each with "
         "its unit; FIELD=... + FIELD=... change together")
 
@@ -58,8 +59,10 @@ def _values(field: str, text: str):
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3] != "log"):
         raise InputError(Fault(field, f"expected low:high:n or low:high:n:log, got {text!r}"))
     low, high = (_number(field, part, wanted) for part in parts[:2])
-    if not parts[2].isdigit() or int(parts[2]) < 1:
-        raise InputError(Fault(field, f"expected at least one value, got {parts[2]!r} of them"))
+    if not parts[2].isdecimal() or not parts[2].strip("0"):
+        raise InputError(Fault(field, f"expected at least one value, got {shown(parts[2])} of them"))
+    if len(parts[2]) > 18 or int(parts[2]) > _MOST_VALUES:
+        raise InputError(Fault(field, f"expected at most {_MOST_VALUES} values, got {shown(parts[2])} of them"))
     if len(parts) == 4 and low <= 0:
         raise InputError(Fault(field, f"expected a range above 0 for even ratios, got {text!r}"))
     values = (np.geomspace if len(parts) == 4 else np.linspace)(low, high, int(parts[2]))

@@ -41,6 +41,8 @@ def read(name: str, options) -> tuple[Scenario, list[str]]:
         if given:
             flag = given[0].replace("_", "-")
             raise InputError(Fault(f"--{flag}", "goes with MODEL --on DEVICE", "use --set with a scenario"))
+        if name in catalogue.names("model"):
+            raise InputError(Fault("", f"{name!r} is a model, not a scenario", "say where it runs with --on DEVICE"))
         scenario = load_scenario(name)
     if options.accept_framing_mismatch:
         scenario = scenario.replace({"speculation.accept_framing_mismatch": True})

@@ -85,6 +85,8 @@ def test_all_wrong_changes_are_reported_together(refused):
     (("predict", LAPTOP, "--batch", "3"), "--batch: goes with MODEL --on DEVICE; use --set with a scenario"),
     (("predict", "no-such-scenario"), "scenario 'no-such-scenario': no such scenario"),
     (("predict", "qwen2.5-7b-q4_0-laptop-b9"), "Did you mean qwen2.5-7b-q4_0-laptop-b8?"),
+    (("predict", "qwen3-8b"), "'qwen3-8b' is a model, not a scenario; say where it runs with --on DEVICE"),
+    (("sweep", LAPTOP, "--over", "batch=1:9:1000000000000"), "batch: expected at most 10000000 values"),
     (("predict", "/no/such.yaml"), "/no/such.yaml: expected a scenario file, found none"),
     (("predict", "qwen3-8b", "--on", "h100"), "hardware 'h100': no such hardware. Did you mean h100-"),
     (("predict", "qwen3-8", "--on", "h100-sxm"), "no such model. Did you mean qwen3-8b?"),
