@@ -214,7 +214,7 @@ def full_power(hardware: HardwareSpec) -> float:
 
 def _powers(hardware: HardwareSpec, found: dict[str, Constant]) -> dict[str, Constant]:
     """Static and clock-on power and energy per operation, from their shares and the datasheet."""
-    limit = np.nan if hardware.power_limit is None else hardware.power_limit
+    limit = full_power(hardware)
     idle = idle_power(hardware)
     share = found["static_share"]
     static = share._replace(value=share.value * idle.value, spread=float(np.hypot(share.spread, idle.spread)),

@@ -134,7 +134,7 @@ class FitResult:
 
     def values(self, group: Group) -> dict[str, float]:
         """Chain constants of a group."""
-        return {name: float(column[0]) for name, column in columns(self, group, derivatives=False).items()}
+        return {name: float(np.atleast_1d(column)[0]) for name, column in columns(self, group, derivatives=False).items()}
 
     def free(self) -> list[str]:
         """Labels of the free logarithms: shared parameters, then deviations."""
