@@ -117,6 +117,18 @@ class Prediction:
         return {name.removeprefix("breakdown."): e.value for name, e in self.estimates.items() if name.startswith("breakdown.")}
 
     @property
+    def speculation(self) -> dict[str, float] | None:
+        """Expectations of a round of drafted decoding; ``None`` without one."""
+        plan = self.inputs.speculation
+        if plan is None:
+            return None
+        r = plan.round
+        rate = r.accepted / r.drafted if r.drafted else 0.0
+        return {"mean_acceptance_length": r.tokens, "drafted": r.drafted, "verified": r.verified, "accepted": r.accepted,
+                "wasted": r.wasted, "draft_calls": r.draft_calls, "draft_acceptance_rate": rate,
+                "acceptance_probability": r.accepted / r.verified if r.verified else 0.0}
+
+    @property
     def bound_by(self) -> dict[str, str | None]:
         """What takes longest in each phase: memory, compute, unpack, host, launch or the power limit."""
         return {"prefill": _binding(self.outcome.prefill, self), "decode": _binding(self.outcome.decode, self)}
@@ -167,6 +179,7 @@ class Prediction:
             "carbon_per_answer": {"operational": money.operational_per_answer, "embodied": money.embodied_per_answer},
             "carbon_per_correct_answer": {"operational": money.operational_per_correct_answer,
                                           "embodied": money.embodied_per_correct_answer},
+            "speculation": self.speculation,
             "breakdown": self.breakdown,
             "bound_by": self.bound_by,
             "reasons": self.unknowns(),

@@ -223,3 +223,10 @@ def test_faults_of_a_speculation_that_cannot_run(changes, message):
 def test_a_study_needs_a_declared_speculation():
     with pytest.raises(InputError, match="speculation.method: expected draft or ngram, got none"):
         drafting.study(BASE.replace({"speculation.method": "none"}))
+
+
+def test_a_prediction_states_its_round():
+    s = predict(BASE.replace({"speculation.draft_length": 4, "speculation.acceptance": {"accepted": 80, "verified": 100}})).speculation
+    assert round(s["draft_acceptance_rate"], 2) == 0.59 and round(s["mean_acceptance_length"], 2) == 3.36
+    assert s["acceptance_probability"] == pytest.approx(0.8)
+    assert predict(BASE.replace({"speculation.method": "none"})).speculation is None
