@@ -7,10 +7,14 @@ from joulesim.errors import Fault, InputError
 
 BLOCKS = (2, 3, 4, 5, 8, 16)
 """Rows of the blocks that are compared."""
-_WORDS = ("The history of the city begins with", "To bake bread one needs", "In physics, energy is", "Once upon a time there",
-          "The most important rule of chess is", "A computer program is", "My favourite season is", "The river flows from",
-          "Scientists have found that", "Dear Sir or Madam,", "The capital of France is", "Whales are",
-          "The recipe calls for", "In 1969, people", "Music is often", "The law says that")
+_PATIENCE = 1800.0
+"""A comparison may take that long. [s]"""
+_WORDS = (
+    "The history of the city begins with", "To bake bread one needs", "In physics, energy is", "Once upon a time",
+    "The most important rule of chess is", "A computer program is", "My favourite season is", "The river flows from",
+    "Scientists have found that", "Dear Sir or Madam,", "The capital of France is", "Whales are", "The recipe calls for",
+    "In 1969, people", "Music is often", "The law says that",
+)
 
 
 def run(options) -> int:
@@ -34,8 +38,9 @@ def run(options) -> int:
     if options.output == "json":
         print(output.to_json({"records": path, "results": rows}))
     else:
-        print(output.table([_row(row) for row in rows], ("model", "correct", "truncated", "empty", "failed", "tokens an answer",
-                                                         "per correct answer", "interval, 95 %"), options.output))
+        headers = ("model", "correct", "truncated", "empty", "failed", "tokens an answer", "per correct answer",
+                   "interval, 95 %")
+        print(output.table([_row(row) for row in rows], headers, options.output))
         if options.output == "table":
             print(f"\n{rows[0]['joules']}")
     return 0
@@ -66,7 +71,8 @@ def run_parity(options) -> int:
         try:
             with Worker(name) as worker:
                 worker.ask("open", model=model, settings=settings.model_dump())
-                said = worker.ask("parity", timeout=1800, prompts=prompts, output_tokens=options.tokens, blocks=BLOCKS)
+                said = worker.ask("parity", timeout=_PATIENCE, prompts=prompts, output_tokens=options.tokens,
+                                  blocks=BLOCKS)
         except WorkerError as error:
             raise InputError(Fault(model, str(error))) from None
         results.append((label, Parity(**said)))
@@ -74,8 +80,9 @@ def run_parity(options) -> int:
         print(output.to_json([{"model": label, **p.model_dump(), "self_acceptance": {
             str(b.rows): b.self_acceptance for b in p.blocks}} for label, p in results]))
         return 0
-    rows = [(label, b.rows, f"{b.self_acceptance:.4f}", f"{b.positions - b.agreed} of {b.positions}", b.first_difference,
-             b.margin_there and f"{b.margin_there:.3f}", f"{b.largest_difference:.3g}") for label, p in results for b in p.blocks]
+    rows = [(label, b.rows, f"{b.self_acceptance:.4f}", f"{b.positions - b.agreed} of {b.positions}",
+             b.first_difference, b.margin_there and f"{b.margin_there:.3f}", f"{b.largest_difference:.3g}")
+            for label, p in results for b in p.blocks]
     print(output.table(rows, ("model", "rows", "self-acceptance", "differ", "first at", "margin there",
                               "largest logit difference"), options.output))
     rows = [(label, s.draft_length, _share(s.accepted, s.verified), _share(s.accepted, s.drafted),

@@ -9,7 +9,7 @@ from typing import Any
 from joulesim.measure import conditions, host
 from joulesim.measure.meters.base import Meter
 from joulesim.measure.outcome import Latency, Spread, Throughput, Tokens
-from joulesim.measure.record import Device, Record, fields_of
+from joulesim.measure.record import Record, fields_of
 from joulesim.measure.runtimes.base import Answer, Settings
 from joulesim.measure.task import Item, correctness, marked, per_correct
 from joulesim.measure.validity import Reason, Validity
@@ -19,13 +19,15 @@ _PATIENCE = 600.0
 """An answer may take that long before its engine counts as hung. [s]"""
 
 
-def measure_task(engine: str, settings: Settings, meter: Meter, name: str, model: str, task: str, items: Sequence[Item],
-                 allow_code: bool = False) -> tuple[Record, dict[str, Any]]:
+def measure_task(
+    engine: str, settings: Settings, meter: Meter, name: str, model: str, task: str, items: Sequence[Item],
+    allow_code: bool = False,
+) -> tuple[Record, dict[str, Any]]:
     """
     Answer every question, within one window of the meter.
 
-    Gives the record and the cost of a correct answer: joules where the meter gives them, else CPU seconds of the engine,
-    else seconds.
+    Gives the record and the cost of a correct answer: joules where the meter gives them, else CPU seconds of the
+    engine, else seconds.
 
     Joules of one window are shared out over its answers by their time, so that the interval covers which questions were
     asked; it does not cover the meter.
@@ -56,14 +58,15 @@ def measure_task(engine: str, settings: Settings, meter: Meter, name: str, model
         "provenance": "modelled" if modelled else "measured",
         "scenario": {"name": f"{name}/{task}", "model": {"name": name}, "task": {"name": task, "questions": len(items)},
                      "kv_cache": settings.kv_format},
-        "device": seen.model_copy(update={"names": seen.names or (host.processor(),), "host": seen.host or host.describe()})
-        if isinstance(seen, Device) else Device(),
+        "device": seen.model_copy(update={"names": seen.names or (host.processor(),),
+                                          "host": seen.host or host.describe()}),
         "state": meter.state().model_copy(update={"power_source": host.power_source()}),
         "runtime": conditions.Runtime(**opened),
         "clock": "wall",
         "cpu_time": sum(cpu) if None not in cpu else None,
-        "tokens": Tokens(prompt=sum(a.prompt_tokens or 0 for a in answers), cached=sum(a.cached_tokens for a in answers),
-                         output=output_tokens, requests=len(answers) - counts.failed, failed=counts.failed,
+        "tokens": Tokens(prompt=sum(a.prompt_tokens or 0 for a in answers),
+                         cached=sum(a.cached_tokens for a in answers), output=output_tokens,
+                         requests=len(answers) - counts.failed, failed=counts.failed,
                          counted_by="the engine"),
         "throughput": Throughput(output=output_tokens / reading.time if reading.time > 0 else None),
         "latency": Latency(e2e_latency=Spread(mean=sum(a.time for a in answers) / len(answers), n=len(answers))),

@@ -1,8 +1,9 @@
 """
 Whether an answer is right.
 
-Code that a model wrote is run only when that was allowed: in a subprocess with limits of time, memory, files and processes,
-in namespaces that hold no network and show every file read-only. Where the kernel gives none, code is refused.
+Code that a model wrote is run only when that was allowed: in a subprocess with limits of time, memory, files and
+processes, in namespaces that hold no network and show every file read-only. Where the kernel gives none, code is
+refused.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def code(text: str, wanted: Any) -> bool:
     program = (fenced.group(1) if fenced else text) + "\n" + str(wanted) + "\n"
     with tempfile.TemporaryDirectory(prefix="joulesim-code-") as folder:
         try:
+            silent = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
             done = subprocess.run([sys.executable, "-I", "-c", _CONFINE + program], cwd=folder, timeout=CODE_TIME,
-                                  env={}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  start_new_session=True)
+                                  env={}, start_new_session=True, **silent)
         except (subprocess.TimeoutExpired, OSError, ValueError):
             return False
         if done.returncode == _NO_SANDBOX:

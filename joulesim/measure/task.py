@@ -17,7 +17,8 @@ from joulesim.measure.runtimes.base import Answer
 
 DRAWS = 2000
 """Bootstrap draws."""
-_FEW_FACTS = ("Question: What is the capital of Spain?\nAnswer: Madrid\n\nQuestion: What colour is grass?\nAnswer: Green\n\n"
+_FEW_FACTS = ("Question: What is the capital of Spain?\nAnswer: Madrid\n\n"
+              "Question: What colour is grass?\nAnswer: Green\n\n"
               "Question: Which planet is closest to the Sun?\nAnswer: Mercury\n\n")
 _FEW_WORDS = (
     "Question: Tom has 3 apples and buys 4 more. How many apples does he have?\n"
@@ -39,7 +40,8 @@ _FACTS = (
     ("What is the opposite of hot?", "cold"), ("What is frozen water called?", "ice"),
     ("Who wrote Romeo and Juliet?", "Shakespeare"), ("What is the tallest mountain in the world?", "Everest"),
     ("In which country is the Great Wall?", "China"), ("Which ocean is the largest?", "Pacific"),
-    ("Which language is spoken in Brazil?", "Portuguese"), ("Who was the first president of the United States?", "Washington"),
+    ("Which language is spoken in Brazil?", "Portuguese"),
+    ("Who was the first president of the United States?", "Washington"),
     ("What do bees make?", "honey"), ("What colour is a ripe banana?", "yellow"),
     ("How many sides does a triangle have?", ["3", "three"]), ("What is the currency of Japan?", "yen"),
 )
@@ -139,12 +141,22 @@ class PerCorrect(NamedTuple):
 
 
 def marked(items: Sequence[Item], answers: Sequence[Answer], allow_code: bool = False) -> list[bool]:
-    """Whether each answer is right; failed and empty ones are not, truncated ones are judged on what is there."""
+    """
+    Whether each answer is right. Failed and empty ones are not; truncated ones are judged on what is there, which is
+    nothing where the model was still thinking.
+    """
     return [
-        answer.finish != "failed" and bool(answer.text.strip())
-        and check(item.kind, allow_code, "task")(answer.text, item.answer)
+        answer.finish != "failed" and bool(_said(answer.text).strip())
+        and check(item.kind, allow_code, "task")(_said(answer.text), item.answer)
         for item, answer in zip(items, answers, strict=True)
     ]
+
+
+def _said(text: str) -> str:
+    """What stands after the thinking."""
+    if "</think>" in text:
+        return text.rpartition("</think>")[2]
+    return text.partition("<think>")[0]
 
 
 def correctness(right: Sequence[bool], answers: Sequence[Answer]) -> Correctness:

@@ -64,7 +64,8 @@ def _errors(errors: Sequence[Errors]) -> str:
     head = "".join(f"<th>{h}</th>" for h in ("held out", "calls", "number", "median error, %", "90th percentile, %",
                                              "bias, %", "noise of this run, %", "bar, %"))
     return (f"<table><tr>{head}</tr>{''.join(rows)}</table>"
-            "<p class=note>Noise: how far two rounds of the same call are apart, median and 90th percentile. No model can be seen to be better than that here.</p>")
+            "<p class=note>Noise: how far two rounds of the same call are apart, median and 90th percentile. "
+            "No model can be seen to be better than that here.</p>")
 
 
 class _Axes:

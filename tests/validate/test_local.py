@@ -1,0 +1,97 @@
+"""The local fit finds the constants that a stand-in was made of, and the report needs nobody else."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from joulesim.catalogue import data_root
+from joulesim.cli import main
+from joulesim.errors import InputError
+from joulesim.measure.campaign import Runner
+from joulesim.measure.plan import read_campaign
+from joulesim.measure.records import read_records
+from joulesim.validate import local, local_errors
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    path = tmp_path_factory.mktemp("local") / "records.jsonl"
+    declared = yaml.safe_load((data_root() / "validation" / "campaigns" / "quick.yaml").read_text())
+    Runner(read_campaign(declared, "quick"), path, "fake").run()
+    return path
+
+
+@pytest.fixture(scope="module")
+def calls(records):
+    return local.points(read_records(records))
+
+
+@pytest.fixture(scope="module")
+def fitted(calls):
+    return local.fit(calls.of(lambda r: r.campaign.role == "fit"))
+
+
+def test_rounds_are_joined(calls):
+    assert len(calls) == 103
+    assert all(len(rounds) == 2 for rounds in calls.rounds)
+    assert local_errors.noise(calls).max() < 2.0
+
+
+def test_held_out_calls_are_found_again(calls, fitted):
+    found = {(e.axis, e.phase): e for e in local_errors.held_out(fitted, calls)}
+    assert {"shape", "batch", "depth", "prompt", "all"} == {axis for axis, _ in found}
+    for errors in found.values():
+        assert errors.median < 2.0 and errors.p90 < 3.0
+        assert errors.passed
+
+
+def test_constants_are_those_of_the_stand_in(fitted):
+    found = {c.name: c for c in fitted.constants()}
+    assert found["q4_0@512"].value == pytest.approx(2e-11, rel=0.05)
+    assert found["f16@512"].value == pytest.approx(5e-11, rel=0.1)
+    assert found["attention@1"].value == pytest.approx(8e-11, rel=0.05)
+    assert found["q4_0@512"].identified
+
+
+def test_a_format_that_was_never_seen_is_the_mean_of_the_others(calls, fitted):
+    mine = calls.of(lambda r: r.scenario["weights"] == "q4_0")
+    known, strange = fitted.predict(mine), fitted.predict(mine, strange="q4_0")
+    assert (strange > known).all()
+    errors = local_errors.held_out_formats(calls)
+    assert {e.axis for e in errors} == {"format"} and all(e.passed and e.bar is None for e in errors)
+
+
+def test_a_subset_predicts_the_same(calls, fitted):
+    keep = np.arange(len(calls)) % 3 == 0
+    assert fitted.predict(calls.where(keep)) == pytest.approx(fitted.predict(calls)[keep])
+
+
+def test_nothing_to_fit():
+    with pytest.raises(InputError, match="expected calls that were measured, got none"):
+        local.points([])
+
+
+def test_command(records, tmp_path, capsys):
+    arguments = ["validate", "local", "--no-measuring", "--records", str(records), "--folder", str(tmp_path)]
+    assert main([*arguments, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["passed"] and "nothing here was measured" in found["verdict"]
+    assert found["joules"].startswith("Joules are unknown: no-meter")
+    assert len(found["split_hash"]) == 64
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 4
+    for outside in ("http://", "https://", "<script", "src="):
+        assert outside not in page
+    assert main(["predict", "gemma-3-270m", "--on", str(tmp_path / "profile.yaml"), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tpot"] > 0
+
+
+def test_doctor(capsys):
+    assert main(["doctor", "--quick", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {m["name"] for m in found["meters"]} == {"nvml", "amd", "apple", "jetson", "rapl"}
+    assert {r["name"] for r in found["runtimes"]} == {"llama_cpp", "llama_server"}
+    assert all(r["remedy"] for r in found["runtimes"] if r["works"] == "no")
+    assert found["next"]
