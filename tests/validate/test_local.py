@@ -1,6 +1,7 @@
 """The local fit finds the constants that a stand-in was made of, and the report needs nobody else."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,3 +96,14 @@ def test_doctor(capsys):
     assert {r["name"] for r in found["runtimes"]} == {"llama_cpp", "llama_server"}
     assert all(r["remedy"] for r in found["runtimes"] if r["works"] == "no")
     assert found["next"]
+
+
+def test_dry_run_of_the_gpu_script(tmp_path, capsys):
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert "--campaign gpu --minutes 9" in makefile and "--runtime fake --meter none" in makefile
+    arguments = ["validate", "local", "--campaign", "gpu", "--minutes", "9", "--folder", str(tmp_path)]
+    assert main([*arguments, "--runtime", "fake", "--meter", "none", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    errors = {(e["axis"], e["phase"]): e["median"] for e in found["errors"]}
+    assert errors[("batch", "decode")] < 5 and errors[("size", "decode")] < 5
+    assert (tmp_path / "report.html").exists() and (tmp_path / "records.jsonl").exists()
