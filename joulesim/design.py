@@ -29,7 +29,8 @@ def sobol(n: int, fields: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
     Returns
     -------
     dict
-        Field to its value at each point. Points are sorted by their choices, so that equal ones are worked out together.
+        Field to its value at each point. Points are sorted by their choices, so that equal ones are
+        worked out together.
 
     References
     ----------
@@ -78,7 +79,8 @@ def _in_range(name: str, given: tuple, u: np.ndarray) -> np.ndarray:
     full = SHORTCUTS.get(name, name)
     wanted = axes.unit(full)
     if wanted is None or len(given) != 2:
-        raise InputError(Fault(name, f"expected a range (low, high) of a number, got {given!r}", "give choices as a list"))
+        raise InputError(Fault(name, f"expected a range (low, high) of a number, got {given!r}",
+                               "give choices as a list"))
     low, high = (units.quantity(value, wanted, name) for value in given)
     if not low <= high:
         raise InputError(Fault(name, f"expected low <= high, got {given!r}"))

@@ -9,7 +9,8 @@ from joulesim import catalogue
 from joulesim.specs.hardware import HardwareSpec
 
 
-def scale(hardware: HardwareSpec | str, factors: Mapping[str, float], name: str = "", **carry_over: Any) -> HardwareSpec:
+def scale(hardware: HardwareSpec | str, factors: Mapping[str, float], name: str = "",
+          **carry_over: Any) -> HardwareSpec:
     """
     A device with some numbers multiplied.
 

@@ -70,9 +70,11 @@ class Search(NamedTuple):
             found = points.evaluate(points.replace(self.scenario, dict(zip(self.ranges, x, strict=True))), {}, {})
         shape = x.shape[1:]
         value = self.sign * np.broadcast_to(found.values[self.quantity], shape)
-        beyond = np.maximum(0.0, -np.broadcast_to(found.values["memory.headroom"] / found.values["memory.usable"], shape))
+        headroom = found.values["memory.headroom"] / found.values["memory.usable"]
+        beyond = np.maximum(0.0, -np.broadcast_to(headroom, shape))
         for c in self.constraints:
-            beyond = beyond + np.maximum(0.0, -np.nan_to_num(c.slack(np.broadcast_to(found.values[c.quantity], shape)), nan=-1.0))
+            slack = c.slack(np.broadcast_to(found.values[c.quantity], shape))
+            beyond = beyond + np.maximum(0.0, -np.nan_to_num(slack, nan=-1.0))
         void = np.broadcast_to(found.void, shape) | ~np.isfinite(value)
         return np.where(void | (beyond > 0), _PENALTY * (1.0 + np.nan_to_num(beyond, nan=1.0, posinf=1.0)), value)
 
@@ -146,8 +148,9 @@ def optimise(
         candidates.append(refined)
         evaluated += count
     candidates.sort(key=lambda c: sign * c.value)
-    runner_up = candidates[1] if len(candidates) > 1 else _another(plan, costs, candidates[0], ranges, sign) if ranges else None
-    best = candidates[0]
+    best, runner_up = candidates[0], candidates[1] if len(candidates) > 1 else None
+    if runner_up is None and ranges:
+        runner_up = _another(plan, costs, best, ranges, sign)
     prediction = predict(_chosen(scenario, best.fields))
     return Optimum(minimise, best, runner_up, _binding(scenario, best, prediction, ranges, constraints, quantity, sign),
                    prediction, evaluated)
@@ -159,7 +162,8 @@ _POPULATION = 40
 def _range(field: str, given: tuple) -> tuple[float, float]:
     wanted = axes.unit(SHORTCUTS.get(field, field))
     if wanted is None or len(given) != 2:
-        raise InputError(Fault(field, f"expected a range (low, high) of a number, got {given!r}", "give choices as a list"))
+        raise InputError(Fault(field, f"expected a range (low, high) of a number, got {given!r}",
+                               "give choices as a list"))
     low, high = (units.quantity(value, wanted, field) for value in given)
     if not low < high:
         raise InputError(Fault(field, f"expected low < high, got {given!r}"))

@@ -139,9 +139,10 @@ def parity(errors):
 
 
 def sweep(dataset, quantity: str):
-    """A quantity over a sweep: lines over one number, a map over two, else the frontier against the time to first token."""
-    numbers = [name for name in dataset.sizes if name in dataset.coords and dataset[name].dtype.kind == "f" and dataset.sizes[name] > 1]
-    others = [name for name in dataset.sizes if name not in numbers and dataset.sizes[name] > 1]
+    """A quantity over a sweep: lines over one number, a map over two, else the frontier against ``ttft``."""
+    wide = [name for name, size in dataset.sizes.items() if size > 1]
+    numbers = [name for name in wide if name in dataset.coords and dataset[name].dtype.kind == "f"]
+    others = [name for name in wide if name not in numbers]
     if not numbers or len(numbers) > 2 or len(others) > (len(numbers) == 1):
         return frontier(dataset, "ttft", quantity)
     plt = _pyplot()
@@ -150,7 +151,8 @@ def sweep(dataset, quantity: str):
     if len(numbers) == 2:
         x, y = sorted(numbers, key=found[quantity].dims.index, reverse=True)
         values = found[quantity].transpose(y, x).values
-        mesh = axes.pcolormesh(found[x].values, found[y].values, np.ma.masked_invalid(values), shading="nearest", cmap="viridis_r")
+        mesh = axes.pcolormesh(found[x].values, found[y].values, np.ma.masked_invalid(values), shading="nearest",
+                               cmap="viridis_r")
         figure.colorbar(mesh, label=_label(found[quantity]))
         axes.set_ylabel(_label(found[y]))
     else:

@@ -119,14 +119,7 @@ class Prediction:
     @property
     def speculation(self) -> dict[str, float] | None:
         """Expectations of a round of drafted decoding; ``None`` without one."""
-        plan = self.inputs.speculation
-        if plan is None:
-            return None
-        r = plan.round
-        rate = r.accepted / r.drafted if r.drafted else 0.0
-        return {"mean_acceptance_length": r.tokens, "drafted": r.drafted, "verified": r.verified, "accepted": r.accepted,
-                "wasted": r.wasted, "draft_calls": r.draft_calls, "draft_acceptance_rate": rate,
-                "acceptance_probability": r.accepted / r.verified if r.verified else 0.0}
+        return per_round(self.inputs)
 
     @property
     def bound_by(self) -> dict[str, str | None]:
@@ -210,6 +203,17 @@ class Prediction:
             "memory": "B", "breakdown": "J/answer", "energy_per_correct_answer": "J/answer",
             "cost_per_correct_answer": f"{money}/answer", "carbon_per_correct_answer": "gCO2e/answer",
         }
+
+
+def per_round(x: Inputs) -> dict[str, float] | None:
+    """What a round of drafted decoding is expected to yield; ``None`` without one."""
+    if x.speculation is None:
+        return None
+    r = x.speculation.round
+    rate = r.accepted / r.drafted if r.drafted else 0.0
+    return {"mean_acceptance_length": r.tokens, "drafted": r.drafted, "verified": r.verified, "accepted": r.accepted,
+            "wasted": r.wasted, "draft_calls": r.draft_calls, "draft_acceptance_rate": rate,
+            "acceptance_probability": r.accepted / r.verified if r.verified else 0.0}
 
 
 def _plain(value) -> float | None:

@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 
 import joulesim as js
 
-found = js.sweep("llama-3.1-8b-h100", {"hardware": ["h100-sxm", "h200-sxm", "b200-sxm"], "batch": [8, 16, 32, 64, 128, 256, 512]})
+over = {"hardware": ["h100-sxm", "h200-sxm", "b200-sxm"], "batch": [8, 16, 32, 64, 128, 256, 512]}
+found = js.sweep("llama-3.1-8b-h100", over)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 for name in found.hardware.values:

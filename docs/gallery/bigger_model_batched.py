@@ -1,4 +1,4 @@
-"""Where a bigger model in a batch beats a smaller one alone, per correct answer. Accuracies are examples: measure your own."""
+"""Where a bigger model in a batch beats a smaller one alone, per correct answer. The accuracies are examples."""
 
 from pathlib import Path
 
@@ -13,7 +13,8 @@ found = js.sweep("qwen2.5-7b-q4_0-laptop-b8", {"size": over, "batch": range(1, 6
 
 figure, axes = plt.subplots(figsize=(7, 4.5))
 for i, (model, correct) in enumerate(CORRECT.items()):
-    axes.loglog(found.batch, found.energy_per_correct_answer.isel(size=i), label=f"{model}, {correct / 10:.0f} % correct")
+    one = found.energy_per_correct_answer.isel(size=i)
+    axes.loglog(found.batch, one, label=f"{model}, {correct / 10:.0f} % correct")
 alone = found.energy_per_correct_answer.isel(size=1).sel(batch=1).item()
 axes.axhline(alone, color="#999999", lw=0.8, ls="--", label="the 1.5B alone")
 axes.set(xlabel="batch", ylabel="energy per correct answer [J]", title="Q4_0 on an RTX 5070 Ti laptop")

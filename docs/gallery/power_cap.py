@@ -12,7 +12,8 @@ free = found.isel(power_cap=-1)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), sharex=True)
 for batch in found.batch.values:
-    left.plot(found.power_cap, (found.energy_per_answer / free.energy_per_answer).sel(batch=batch), label=f"batch {batch:.0f}")
+    energy = (found.energy_per_answer / free.energy_per_answer).sel(batch=batch)
+    left.plot(found.power_cap, energy, label=f"batch {batch:.0f}")
     right.plot(found.power_cap, (found.output_throughput / free.output_throughput).sel(batch=batch))
 left.set(xlabel="power cap [W]", ylabel="energy per answer, share of uncapped")
 right.set(xlabel="power cap [W]", ylabel="throughput, share of uncapped")

@@ -15,7 +15,8 @@ figure, axes = plt.subplots(figsize=(9, 6.5))
 marks = axes.scatter([d.memory_bandwidth for d in devices], [d.compute_rate.fp16 for d in devices],
                      c=[d.memory_bandwidth / d.power_limit / 1e9 for d in devices], norm="log", cmap="viridis")
 for d in devices:
-    axes.annotate(d.name, (d.memory_bandwidth, d.compute_rate.fp16), fontsize=6, xytext=(3, 2), textcoords="offset points")
+    place = d.memory_bandwidth, d.compute_rate.fp16
+    axes.annotate(d.name, place, fontsize=6, xytext=(3, 2), textcoords="offset points")
 for intensity in (100, 300):
     ends = [min(d.memory_bandwidth for d in devices), max(d.memory_bandwidth for d in devices)]
     axes.plot(ends, [intensity * end for end in ends], color="#bbbbbb", lw=0.8, label=f"ridge at {intensity} FLOP/B")

@@ -15,8 +15,8 @@ _JOINED = re.compile(r"\s*\+\s*(?=[A-Za-z_][\w.]*\s*=)")
 _WHOLE = ("serving.batch", "workload.prompt_tokens", "workload.output_tokens", "workload.shared_prefix_tokens",
           "workload.thinking_tokens", "task.correct")
 _MOST_VALUES = 10_000_000
-HELP = ("values of a field, a dimension of the sweep: FIELD=a,b,c or FIELD=low:high:n (add :log for even ratios), each with "
-        "its unit; FIELD=... + FIELD=... change together")
+HELP = ("values of a field, a dimension of the sweep: FIELD=a,b,c or FIELD=low:high:n (add :log for even ratios), each "
+        "with its unit; FIELD=... + FIELD=... change together")
 
 
 def over(texts: list[str], design: str | None = None) -> dict[str, Any]:

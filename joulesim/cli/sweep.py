@@ -32,7 +32,8 @@ def arguments(parser) -> None:
     parser.add_argument("--rows", default="20", metavar="N", help="rows of a table (default: 20)")
     parser.add_argument("--memory", default="1 GB", help="most memory of a process that writes to disk (default: 1 GB)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work, tcp://host:port")
-    parser.add_argument("--plot", metavar="FILE", help="draw a line, a heat map or a frontier, by the number of dimensions")
+    parser.add_argument("--plot", metavar="FILE",
+                        help="draw a line, a heat map or a frontier, by the number of dimensions")
 
 
 def over_arguments(parser) -> None:
@@ -52,9 +53,11 @@ def run(options) -> int:
 
         plots.save(plots.sweep(found, _quantity(options.minimise, found).lstrip("-")), options.plot)
     if path and path.suffix in _ON_DISK:
-        print(f"{path}: {' x '.join(f'{n:,} {name}' for name, n in found.sizes.items())}, {len(found.data_vars)} variables")
+        sizes = " x ".join(f"{n:,} {name}" for name, n in found.sizes.items())
+        print(f"{path}: {sizes}, {len(found.data_vars)} variables")
         return 0
-    rows = chosen(found, options.minimise, options.subject_to, None if kind in ("csv", "json") else count(options.rows, "--rows"))
+    most = None if kind in ("csv", "json") else count(options.rows, "--rows")
+    rows = chosen(found, options.minimise, options.subject_to, most)
     if path:
         with path.open("w", newline="") as handle:
             write(rows, kind, handle)
@@ -76,7 +79,8 @@ def dataset(options, to=None):
     scenario, _ = scenario_arguments.read(options.scenario, options)
     variables = getattr(options, "variables", None)
     return sweep(scenario, over, variables=[v.strip() for v in variables.split(",")] if variables else None,
-                 intervals=getattr(options, "intervals", False), draws=count(getattr(options, "draws", "0"), "--draws", 0),
+                 intervals=getattr(options, "intervals", False),
+                 draws=count(getattr(options, "draws", "0"), "--draws", 0),
                  to=to, memory=getattr(options, "memory", "1 GB"), client=getattr(options, "scheduler", None),
                  progress=sys.stderr.isatty(), text=True)
 
@@ -104,7 +108,8 @@ def chosen(found, minimise, subject_to, most: int | None):
 def table(rows, names: list[str], kind: str) -> str:
     """Points as a table: swept fields, then quantities with their units."""
     fields = [name for name in rows.coords if rows[name].dims == ("point",)]
-    columns = [[_shown(value, rows[name].attrs.get("units", "")) for value in rows[name].values] for name in (*fields, *names)]
+    columns = [[_shown(value, rows[name].attrs.get("units", "")) for value in rows[name].values]
+               for name in (*fields, *names)]
     return output.table(zip(*columns, strict=True), [*fields, *(name.replace("_", " ") for name in names)], kind)
 
 

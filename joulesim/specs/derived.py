@@ -2,7 +2,8 @@
 A device that does not exist: another one with some numbers changed, and what that does to its power.
 
 ``memory_bandwidth: x2`` in a profile that starts from a ``base`` is a factor on the base's number. A factor makes the
-profile hypothetical, and then :class:`CarryOver` has to say what happens to powers and energies that no datasheet gives.
+profile hypothetical, and then :class:`CarryOver` has to say what happens to powers and energies that no datasheet
+gives.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _RULES = {
 }
 """What has to be said when a field of a hypothetical profile differs from the base's."""
 _MEANING = {
-    "static_power": "static power", "energy_per_byte": "the energy per byte", "energy_per_operation": "the energy per operation",
+    "static_power": "static power", "energy_per_byte": "the energy per byte",
+    "energy_per_operation": "the energy per operation",
 }
 
 
@@ -94,7 +96,8 @@ def resolve(start: Mapping[str, Any], changes: Mapping[str, Any], where: str) ->
     InputError
         When a hypothetical profile leaves unsaid what happens to a power or an energy.
     """
-    factors = {path: f for path, value in _leaves(changes) if (f := factor(value)) is not None and not path.startswith("carry_over")}
+    factors = {path: by for path, value in _leaves(changes)
+               if (by := factor(value)) is not None and not path.startswith("carry_over")}
     changes = _plain(changes)
     for path, by in factors.items():
         _put(changes, path, _times(_at(start, path), by, f"{where}: {path}"))
@@ -103,7 +106,8 @@ def resolve(start: Mapping[str, Any], changes: Mapping[str, Any], where: str) ->
         if new is not None and old is not None and known is not None and _at(changes, measured) is None:
             unit = "byte/second" if rate == "memory_bandwidth" else "FLOP/second"
             try:
-                value = units.quantity(known, unit, where) * units.quantity(new, unit, where) / units.quantity(old, unit, where)
+                sustained, now, before = (units.quantity(number, unit, where) for number in (known, new, old))
+                value = sustained * now / before
             except (InputError, ZeroDivisionError):
                 continue  # the profile's own check says what is wrong with it
             if not 0 < value < math.inf:
@@ -114,26 +118,29 @@ def resolve(start: Mapping[str, Any], changes: Mapping[str, Any], where: str) ->
     return _hypothetical(start, changes, factors, where)
 
 
-def _hypothetical(start: Mapping[str, Any], changes: dict[str, Any], factors: dict[str, float], where: str) -> dict[str, Any]:
-    said = {**(_at(start, "carry_over") or {}), **changes.get("carry_over", {})} if isinstance(
-        _at(start, "carry_over") or {}, Mapping) else changes.get("carry_over", {})
+def _hypothetical(start: Mapping[str, Any], changes: dict[str, Any], factors: dict[str, float],
+                  where: str) -> dict[str, Any]:
+    before = start.get("carry_over")
+    said = (before if isinstance(before, Mapping) else {}) | changes.get("carry_over", {})
     faults = []
     for field, needed in _RULES.items():
         if field not in changes or changes[field] == start.get(field):
             continue
         for name in needed:
             if said.get(name) is None:
-                faults.append(Fault(f"{where}: carry_over.{name}", f"expected what happens to {_MEANING[name]} when {field} "
-                                    "changes (kept, or a factor such as x1.2), got nothing", "say it"))
+                faults.append(Fault(
+                    f"{where}: carry_over.{name}", f"expected what happens to {_MEANING[name]} when {field} "
+                    "changes (kept, or a factor such as x1.2), got nothing", "say it"))
     if faults:
         raise InputError(list({f.where: f for f in faults}.values()))
     base = str(start.get("name", "its base"))
     marked = {path: {"kind": "hypothetical", "ref": f"x{by:g} of {base}"} for path, by in factors.items()}
     marked |= {MEASURED[path]: mark for path, mark in marked.items() if path in MEASURED}
-    still = said["static_power"][1] if isinstance(said.get("static_power"), tuple) else factor(said.get("static_power")) or 1.0
+    still = factor(said.get("static_power")) or 1.0
     if still != 1.0 and "idle_power" not in changes and isinstance(start.get("idle_power"), (Mapping, Spec)):
+        idle = {state: _at(start, f"idle_power.{state}") for state in ("empty", "resident")}
         changes["idle_power"] = {state: _times(value, still, f"{where}: idle_power.{state}")
-                                 for state in ("empty", "resident") if (value := _at(start, f"idle_power.{state}")) is not None}
+                                 for state, value in idle.items() if value is not None}
         marked |= {f"idle_power.{state}": {"kind": "hypothetical", "ref": f"x{still:g} of {base}, as static power"}
                    for state in changes["idle_power"]}
     name = changes.get("name", base)
@@ -174,5 +181,6 @@ def _times(value: Any, by: float, where: str) -> Any:
         return value * by
     match = _QUANTITY.match(value) if isinstance(value, str) else None
     if match is None:
-        raise InputError(Fault(where, f"expected a number in the base to take x{by:g} of, got {value!r}", "give the number itself"))
+        raise InputError(Fault(where, f"expected a number in the base to take x{by:g} of, got {value!r}",
+                               "give the number itself"))
     return f"{float(match.group(1).replace('_', '')) * by!r} {match.group(2)}".strip()

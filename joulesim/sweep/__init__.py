@@ -122,7 +122,8 @@ def _check_memory(plan: Plan) -> None:
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if plan.size * plan.bytes_per_point > free:
         raise InputError(Fault("sweep", f"expected results that fit {units.show(free, 'byte')} of free memory, got "
-                               f"{store.arithmetic(plan)}", "write them to disk (to=, -o FILE.zarr) or keep fewer variables"))
+                               f"{store.arithmetic(plan)}",
+                               "write them to disk (to=, -o FILE.zarr) or keep fewer variables"))
 
 
 def _on_disk(plan: Plan, path: Path, memory: float, client, progress: bool):
@@ -162,14 +163,16 @@ def prepare(scenario, over, *, variables=None, intervals=False, level=uncertaint
         drawn, scores = _draws(scenario, draws, uncertain or {}, seed)
         taken = {name for axis in axes for name in (*axis.numeric, *axis.discrete)} & set(drawn.numeric)
         if taken:
-            raise InputError([Fault(name, "expected a field that is either swept or uncertain, got both") for name in taken])
+            raise InputError([Fault(name, "expected a field that is either swept or uncertain, got both")
+                              for name in taken])
         axes.append(drawn)
     elif uncertain:
         raise InputError(Fault("uncertain", "expected a number of draws", "e.g. draws=1000"))
     return planning.make(scenario, axes, variables, level if intervals else None, scores)
 
 
-def _draws(scenario: Scenario, draws: int, uncertain: Mapping[str, Any], seed: int) -> tuple[Axis, dict[str, np.ndarray]]:
+def _draws(scenario: Scenario, draws: int, uncertain: Mapping[str, Any],
+           seed: int) -> tuple[Axis, dict[str, np.ndarray]]:
     """Dimension of draws: values of uncertain fields, and a score for each constant."""
     random = np.random.default_rng(seed)
     scores = {name: random.standard_normal(draws) for name in UNITS}
@@ -191,7 +194,8 @@ def dataset(plan: Plan, arrays: Mapping[str, Any]):
     """The Dataset of a sweep from its arrays, in memory or lazy."""
     xarray = _xarray()
     dimensions = tuple(axis.name for axis in plan.axes)
-    found = xarray.Dataset({name: (dimensions, array) for name, array in arrays.items()}, coordinates(plan), attributes(plan))
+    variables = {name: (dimensions, array) for name, array in arrays.items()}
+    found = xarray.Dataset(variables, coordinates(plan), attributes(plan))
     for name, variable in found.data_vars.items():
         variable.attrs |= variable_attributes(plan, name)
     return found

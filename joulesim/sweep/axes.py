@@ -15,7 +15,8 @@ from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.scenario import SHORTCUTS, Scenario
 from joulesim.specs.base import Spec, fields_at, unit_of
 
-_LENGTHS = ("workload.prompt_tokens", "workload.output_tokens", "workload.shared_prefix_tokens", "workload.thinking_tokens")
+_LENGTHS = ("workload.prompt_tokens", "workload.output_tokens", "workload.shared_prefix_tokens",
+            "workload.thinking_tokens")
 _COUNTS = ("serving.batch", "task.correct")
 _PRICES = ("prices.carbon", "prices.pue", "prices.lifetime", "prices.embodied")
 _LOADERS = {
@@ -56,6 +57,10 @@ class Axis:
 def id_of(value: Any) -> str:
     """Text that tells a swept value from another: the name of a spec, else the value as written."""
     return value.name if hasattr(value, "name") else str(value)
+
+
+def _label(value: Any) -> Any:
+    return "as stored" if value is None else value if isinstance(value, (int, float)) else id_of(value)
 
 
 def unit(name: str) -> str | None:
@@ -105,8 +110,7 @@ def read(over: Mapping[str, Any], scenario: Scenario, text: bool = False) -> lis
                 seen.add(full)
                 column = _listed(given, column)
                 columns[full] = _values(given, full, column, scenario, text)
-                labels[full] = ["as stored" if v is None else v if isinstance(v, (int, float)) else id_of(v) for v in column
-                                ] if isinstance(columns[full], list) else []
+                labels[full] = list(map(_label, column)) if isinstance(columns[full], list) else []
             except InputError as error:
                 faults += error.faults
         sizes = {full: len(column) for full, column in columns.items()}
@@ -154,7 +158,8 @@ def _listed(given: str, values: Any):
 def _values(given: str, full: str, values: Any, scenario: Scenario, text: bool):
     """Array of a numeric field, list of any other; numbers are known to be ones that the field takes."""
     wanted = unit(full)
-    if wanted is None or any(v is None or isinstance(v, (Mapping, Spec)) for v in values if not isinstance(values, np.ndarray)):
+    numbers = isinstance(values, np.ndarray) or not any(v is None or isinstance(v, (Mapping, Spec)) for v in values)
+    if wanted is None or not numbers:
         load = cache(lambda v: _loaded(full, v, scenario, text))
         return [load(v) if isinstance(v, str) else _loaded(full, v, scenario, text) for v in values]
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -28,11 +29,13 @@ def connected(client):
     try:
         import distributed
     except ImportError:
-        raise InputError(Fault("--scheduler", "dask.distributed is not installed", "pip install 'joulesim[cluster]'")) from None
+        raise InputError(Fault("--scheduler", "dask.distributed is not installed",
+                               "pip install 'joulesim[cluster]'")) from None
     try:
         made = distributed.Client(client, timeout="10s")
     except (OSError, ValueError) as error:
-        raise InputError(Fault("--scheduler", f"expected a Dask scheduler at {client!r}, found none ({error})")) from None
+        what = f"expected a Dask scheduler at {client!r}, found none ({error})"
+        raise InputError(Fault("--scheduler", what)) from None
     with made:
         yield made
 
@@ -62,7 +65,8 @@ def write(store: Store, client, advance: Callable[[int], None]) -> None:
     """Every chunk that a store lacks, written by the workers, who must see its folder."""
     path = str(store.path.absolute())
     if not _all_see(client, path):
-        raise InputError(Fault(path, "expected a folder that every worker sees, some do not", "write to a shared file system"))
+        raise InputError(Fault(path, "expected a folder that every worker sees, some do not",
+                               "write to a shared file system"))
     tasks = [(i, (store.plan.part(store.chunks[i]), store.chunks[i], path)) for i in store.left]
     for index, _ in _run(client, write_chunk, tasks):
         store.finish(index)
@@ -110,7 +114,7 @@ def _mapped(plan: Plan, folder: Path, mode: str) -> dict[str, np.ndarray]:
 def _shared_folder(plan: Plan) -> tempfile.TemporaryDirectory:
     """A folder in memory where there is one with room; files stay readable through their maps after it is removed."""
     memory = Path("/dev/shm")
-    roomy = memory.is_dir() and os.statvfs(memory).f_bavail * os.statvfs(memory).f_frsize > plan.size * plan.bytes_per_point
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > plan.size * plan.bytes_per_point
     return tempfile.TemporaryDirectory(prefix="joulesim-", dir=memory if roomy else None)
 
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim.units import symbol
 from joulesim.errors import InputError
 from joulesim.prediction import QUANTITIES
 from joulesim.scenario import Scenario
 from joulesim.sweep import points
 from joulesim.sweep.axes import Axis, id_of
+from joulesim.units import symbol
 
 TILE = 1 << 13
 """Points evaluated at once: the intermediate arrays of so many points pass through the second-level cache."""
@@ -124,7 +124,7 @@ class Plan:
         return values.reshape((1,) * dimension + (-1,) + (1,) * last)
 
 
-_GIVEN = ("batch", "max_batch", "memory.", "accuracy")
+_GIVEN = ("batch", "max_batch", "memory.", "accuracy", "speculation.")
 """Variables that are known where a deployment does not fit."""
 
 
@@ -145,7 +145,7 @@ def shifted(region: Region, origin: Region) -> Region:
 
 
 def cut(region: Region, most: int) -> Iterator[Region]:
-    """A region in pieces of at most so many points: last dimensions whole, one cut evenly, single steps of the first."""
+    """A region in pieces of at most so many points: last dimensions whole, one cut evenly, the first step by step."""
     steps, room = [], most
     for part in reversed(region):
         length = part.stop - part.start

@@ -11,7 +11,7 @@ import numpy as np
 from joulesim import chain, constants, grid, inputs, uncertainty
 from joulesim.formulas import answer
 from joulesim.predict import accuracy, quantities
-from joulesim.prediction import QUANTITIES
+from joulesim.prediction import QUANTITIES, per_round
 from joulesim.scenario import Scenario
 from joulesim.specs import derived
 
@@ -64,7 +64,8 @@ def _assigned(spec, path: list[str], value):
     return spec.model_copy(update={name: _assigned(getattr(spec, name), rest, value) if rest else value})
 
 
-def evaluate(scenario: Scenario, fixed: Mapping[str, Any], scores: Mapping[str, Any], level: float | None = None) -> Points:
+def evaluate(scenario: Scenario, fixed: Mapping[str, Any], scores: Mapping[str, Any],
+             level: float | None = None) -> Points:
     """
     Predictions of a scenario some of whose numbers are arrays.
 
@@ -83,7 +84,8 @@ def evaluate(scenario: Scenario, fixed: Mapping[str, Any], scores: Mapping[str, 
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     known |= {name: known[name]._replace(value=value) for name, value in fixed.items()}
     if level is None:
-        c = {name: k.value * np.exp(k.spread * scores[name]) if name in scores else k.value for name, k in known.items()}
+        c = {name: k.value * np.exp(k.spread * scores[name]) if name in scores else k.value
+             for name, k in known.items()}
     else:
         c = uncertainty.spread_out(known)
     outcome = chain.run(x, c)
@@ -93,6 +95,7 @@ def evaluate(scenario: Scenario, fixed: Mapping[str, Any], scores: Mapping[str, 
     share = np.nan if right.value is None else np.where(right.value == 0, np.nan, right.value)
 
     values = _memory(x, outcome) | found
+    values |= {f"speculation.{name}": value for name, value in (per_round(x) or {}).items()}
     values["energy_per_correct_answer"] = answer.energy_per_correct(found["energy_per_answer"], share)
     values["accuracy"] = np.nan if right.value is None else right.value
     money, _ = grid.amounts(scenario, found["energy_per_answer"], found["device_time_per_answer"])
@@ -142,8 +145,9 @@ def _intervals(values: dict[str, Any], spread_out: dict[str, Any], right, share,
         ends[f"{name}_interval.high"] = np.where(centre <= 0, centre, high)
     if right.value is None:
         return ends | dict.fromkeys(_COUNTED, np.nan)
-    low, high = uncertainty.per_correct_interval(values["energy_per_correct_answer"], _spread(spread_out["energy_per_answer"]),
-                                                 share, right.low, right.high, level)
+    low, high = uncertainty.per_correct_interval(
+        values["energy_per_correct_answer"], _spread(spread_out["energy_per_answer"]), share, right.low, right.high,
+        level)
     return ends | dict(zip(_COUNTED, (low, high, right.low, right.high), strict=True))
 
 

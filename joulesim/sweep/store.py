@@ -1,4 +1,4 @@
-"""Results on disk: Zarr as they are computed, and netCDF made from it. A sweep that was cut short goes on where it was."""
+"""Results on disk: Zarr as they are computed, and netCDF made from it. A sweep cut short goes on where it was."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def chunk_points(plan: Plan, memory: float) -> int:
     """
     room = memory - PROGRAM
     if room < 1000 * plan.bytes_per_point:
-        raise InputError(Fault("memory", f"expected at least {units.show(PROGRAM + 1000 * plan.bytes_per_point, 'byte')} "
-                               f"(the program itself takes {units.show(PROGRAM, 'byte')}), got {units.show(memory, 'byte')}"))
+        least, itself, got = (units.show(size, "byte") for size in (
+            PROGRAM + 1000 * plan.bytes_per_point, PROGRAM, memory))
+        raise InputError(Fault("memory", f"expected at least {least} (the program itself takes {itself}), got {got}"))
     return min(_LARGEST_CHUNK, int(room / (1.5 * plan.bytes_per_point)))
 
 
@@ -171,7 +172,8 @@ def _append(journal: Path, line: str) -> None:
 def _fingerprint(plan: Plan) -> str:
     """Text that tells a sweep from another."""
     digest = hashlib.sha256()
-    digest.update(json.dumps([plan.scenario.document, joulesim.__version__, plan.level, plan.variables], default=str).encode())
+    rest = [plan.scenario.document, joulesim.__version__, plan.level, plan.variables]
+    digest.update(json.dumps(rest, default=str).encode())
     for axis in plan.axes:
         digest.update(f"{axis.name} {axis.size}".encode())
         for name, values in (axis.numeric | axis.discrete).items():

@@ -25,11 +25,12 @@ from joulesim.sweep import prepare
 SCENARIO = "qwen2.5-7b-q4_0-laptop-b8"
 PEERS = {
     "ecologits": """
-from ecologits.electricity_mix_repository import electricity_mixes
 from ecologits.impacts.llm import compute_llm_impacts
-mix = electricity_mixes.find_electricity_mix(zone="WOR")
 def predict(batch, context):
-    return compute_llm_impacts(7.6, 7.6, context / 4, None, mix.adpe, mix.pe, mix.gwp, mix.wue, 1.2, 0.5)
+    return compute_llm_impacts(
+        model_active_parameter_count=7.6, model_total_parameter_count=7.6, output_token_count=context / 4,
+        if_electricity_mix_adpe=7.4e-8, if_electricity_mix_pe=9.99, if_electricity_mix_gwp=0.59, if_electricity_mix_wue=4.9,
+        datacenter_pue=1.2, datacenter_wue=0.5)
 """,
     "genz-llm": """
 import contextlib, io
