@@ -13,6 +13,8 @@ from joulesim.validate.points import Point
 
 HOLDOUTS = ("model", "hardware", "table", "none")
 QUANTITIES = ("time", "power", "energy")
+_WIDEST = 0.6
+"""Spread beyond which a perturbed static power alone would pass a board's limit."""
 _REFINE = 12
 """Evaluations that a fit takes from the solution with everything in."""
 
@@ -141,7 +143,8 @@ def scatter(found: Errors, time_share: float = 0.7, like: Scatter | None = None)
 
     time = width("time", like.time if like else 0.35)
     energy = width("energy", np.hypot(like.power, time_share * like.time) if like else width("power", 0.25))
-    return Scatter(time, float(np.sqrt(max(energy**2 - (time_share * time) ** 2, 0.02**2))))
+    power = float(np.sqrt(max(energy**2 - (time_share * time) ** 2, 0.02**2)))
+    return Scatter(min(time, _WIDEST), min(power, _WIDEST))
 
 
 def coverage(found: Errors, level: float, by: Callable[[Point], str]) -> tuple[float, float]:
