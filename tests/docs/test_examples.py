@@ -1,13 +1,14 @@
 """Commands and Python of README and how-to run as printed."""
 
 import io
+import re
 import shlex
 from contextlib import redirect_stdout
 
 import pytest
 
 from joulesim.cli import main
-from tests.docs.pages import blocks, page, section
+from tests.docs.pages import ROOT, blocks, page, section
 
 PAGES = ("README.md", "docs/how-to.md")
 SLOW = ("joulesim validate published --", "joulesim measure", "joulesim optimise", "joulesim validate local",
@@ -54,3 +55,10 @@ def test_a_refused_row_leaves_the_others(folder, capsys):
     assert main(["validate", "published", "my-measurements.csv", "-o", "csv"]) == 0
     _, first, second, refused = capsys.readouterr().out.splitlines()
     assert first.endswith(",") and second.endswith(",") and "a-model-nobody-knows" in refused
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+def test_links_lead_somewhere(name):
+    here = (ROOT / name).parent
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", page(name), flags=re.S)):
+        assert target.startswith("http") or (here / target).exists(), target
