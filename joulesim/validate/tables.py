@@ -149,7 +149,8 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     requests, spread, maximum = shape.get(nearest, (_requests(workload, slots), workload.output_spread, workload.output_maximum))
     return Point(
         table=table, row=number, source=row.get("source_url", ""), hardware=device,
-        model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where), phase=", ".join(filter(None, (phase, rate))), task=task if task in tasks() else "",
+        model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where),
+        phase=", ".join(filter(None, (phase, rate))), task=task if task in tasks() else "",
         devices=devices, **degrees, power_cap=_cap(row.get("hardware_variant", "")),
         max_batch=float(slots) if slots else None, batch=batch, requests=requests,
         prompt_tokens=prompt if prompt is not None else _usual_prompt(task), output_tokens=output,
