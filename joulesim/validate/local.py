@@ -4,11 +4,12 @@ Constants of the machine in front of you, from records of single calls.
 A call of :math:`N` rows takes
 
 .. math::
-   t = t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f) + \sigma\,B
-       + \frac{4\,\ell\,h\,d\,\sum p}{a(n)}
+   t = t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f)
+       + \sigma\,\frac{B^2}{B + B_0} + \frac{4\,\ell\,h\,d\,\sum p}{a(n)}
 
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
-:math:`f`, weight bytes :math:`B`, query heads :math:`h` of :math:`d` channels and positions :math:`p` looked at.
+:math:`f`, weight bytes :math:`B` of which about :math:`B_0` stay in a cache, query heads :math:`h` of :math:`d`
+channels and positions :math:`p` looked at.
 :math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
 change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
 """
@@ -28,15 +29,16 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 """Rows of a call at which the table of each format has an entry."""
 QUERIES = (1, 8, 32, 64, 512)
 """Rows of a sequence at which the attention rate has an entry."""
-_COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream")
+_COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream", "resident_bytes")
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
         "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
 """Bits a stored weight takes; another format counts as 8."""
-_PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 1.0),
-          "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
-          "extra_columns": (16.0, 0.7)}
+_PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 2.0),
+          "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "resident_bytes": (2e7, 1.5),
+          "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
+          "extra_columns": (30.0, 1.5)}
 """Start and spread of the logarithm of each constant; wide, and beaten by any record that says something."""
-_NOISE = 0.03
+_NOISE = 0.05
 """Scatter of the logarithm that a record is trusted to."""
 _NEIGHBOURS = 0.5
 """Spread of the step of a table from one entry to the next, about halving the time a row."""
@@ -281,7 +283,7 @@ def _times(logs, names, formats, calls: Points, strange: str | None) -> np.ndarr
 
 
 def _evaluate(logs: np.ndarray, design: _Design, calls: Points) -> np.ndarray:
-    per_call, per_layer, per_element, per_sequence, stream = np.exp(logs[design.common])
+    per_call, per_layer, per_element, per_sequence, stream, resident = np.exp(logs[design.common])
     low, high, weight = design.table
     per_weight = np.exp(((1 - weight) * logs[low] + weight * logs[high]).mean(axis=1))
     columns = calls.matrix_columns + np.exp(logs[design.extra].mean(axis=1))
@@ -289,4 +291,5 @@ def _evaluate(logs: np.ndarray, design: _Design, calls: Points) -> np.ndarray:
     a_low, a_high, a_weight = design.attention
     attention = np.exp((1 - a_weight) * logs[a_low] + a_weight * logs[a_high]) * 4 * calls.positions
     return (per_call + per_layer * calls.layers * calls.passes + per_element * calls.element_work
-            + per_sequence * calls.layers * calls.sequences + stream * calls.bytes + products + attention)
+            + per_sequence * calls.layers * calls.sequences + stream * calls.bytes**2 / (calls.bytes + resident)
+            + products + attention)
