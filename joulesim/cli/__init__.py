@@ -30,6 +30,10 @@ COMMANDS = {
     "scenarios": "shipped scenarios, models and runtimes, or one of them",
 }
 
+EXTRAS = {"scipy": "sweep", "xarray": "sweep", "dask": "cluster", "distributed": "cluster", "matplotlib": "plots",
+          "gguf": "gguf", "pint": "units"}
+"""Extra that brings an optional library."""
+
 
 class Parser(argparse.ArgumentParser):
     """Argument parser whose faults are input faults: one line, exit status 2."""
@@ -58,6 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         for fault in error.faults:
             print(f"joulesim: {fault}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        library = (error.name or "joulesim").partition(".")[0]
+        if library == "joulesim":
+            raise
+        remedy = f"pip install 'joulesim[{EXTRAS[library]}]'" if library in EXTRAS else f"pip install {library}"
+        print(f"joulesim: {library} is not installed; {remedy}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has seen enough; nothing more may be flushed at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

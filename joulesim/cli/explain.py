@@ -22,6 +22,10 @@ def run(options) -> int:
 
     scenario, _ = scenario_arguments.read(options.scenario, options)
     prediction = predict(scenario)
+    if options.plot:
+        from joulesim import plots
+
+        plots.save(plots.prediction(prediction), options.plot)
     steps, bars = explain.steps(prediction), explain.waterfall(prediction)
     if options.output == "json":
         print(output.to_json({
@@ -35,10 +39,6 @@ def run(options) -> int:
         rows = [(s.stage, s.name, units.show(s.value, s.unit), s.formula) for s in steps]
         print(output.table(rows, ("stage", "name", "value", "made by"), options.output))
         print("\n" + _waterfall(prediction, bars, options.output))
-    if options.plot:
-        from joulesim import plots
-
-        plots.save(plots.prediction(prediction), options.plot)
     return 0
 
 

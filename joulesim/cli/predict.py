@@ -28,16 +28,16 @@ def run(options) -> int:
     scenario, assumed = scenario_arguments.read(options.scenario, options)
     prediction = predict(scenario, level(options.level))
     prediction.assumptions[:0] = assumed
+    if options.plot:
+        from joulesim import plots
+
+        plots.save(plots.prediction(prediction), options.plot)
     if options.output == "json":
         print(output.to_json(prediction.to_dict()))
     elif options.output == "csv":
         print(output.table(_rows(prediction, raw=True), ("quantity", "value", "low", "high", "unit", "note"), "csv"))
     else:
         print(_report(prediction, options.output))
-    if options.plot:
-        from joulesim import plots
-
-        plots.save(plots.prediction(prediction), options.plot)
     return 1 if options.require_feasible and prediction.feasible is not True else 0
 
 

@@ -112,11 +112,19 @@ def test_arguments_that_are_wrong(refused, arguments, message):
     assert message in lines[0], lines
 
 
-def test_a_plot_that_cannot_be_written(refused, joulesim, tmp_path):
+def test_a_plot_that_cannot_be_written(refused, tmp_path):
     pytest.importorskip("matplotlib")
-    for name, message in (("x.doc", "expected a file name ending in .png, .svg or .pdf"), ("no/x.png", "cannot be written")):
-        ran = joulesim("predict", LAPTOP, "--plot", tmp_path / name)
-        assert ran.status == 2 and message in ran.err and ran.err.count("\n") == 1
+    for name, message in (("", "expected a file name ending in"), ("x.doc", "expected a file name ending in .png, .svg or .pdf"), ("no/x.png", "cannot be written")):
+        for command in ("predict", "explain"):
+            (line,) = refused(command, LAPTOP, "--plot", tmp_path / name)
+            assert message in line
+
+
+def test_a_library_that_is_not_installed(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    (line,) = refused("optimise", LAPTOP, "--over", "batch=1:9")
+    assert line == "joulesim: scipy is not installed; pip install 'joulesim[sweep]'"
 
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
