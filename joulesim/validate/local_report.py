@@ -216,7 +216,8 @@ _IDENTIFIES = {
     "per_call": "calls of a model of one thin layer", "per_layer": "shapes of equal size and other depth",
     "per_layer_row_channel": "deep and narrow shapes at many rows", "per_sequence_layer": "batches of a tiny model",
     "stream": "a model larger than the cache at one row",
-    "resident_bytes": "models on both sides of the cache's size", "extra_columns": "shapes of equal size and other width",
+    "resident_bytes": "models on both sides of the cache's size",
+    "extra_columns": "shapes of equal size and other width",
     "attention": "calls of that many rows a sequence at two depths", "table": "calls of that many rows in that format",
 }
 
