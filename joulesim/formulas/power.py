@@ -6,6 +6,8 @@ _STEPS = 12
 """Safeguarded Newton steps on logarithms; five settle most calls."""
 _SETTLED = 1e-8
 """Relative size of a step after which the next one is below rounding."""
+_FEW = 1000
+"""Calls up to which solving for all is quicker than picking those over the limit."""
 _LOWEST = 1e-6
 """Clock below which no root is looked for."""
 
@@ -186,41 +188,24 @@ def clock_factor(
         full = power_at(
             1.0, static_power, memory_energy, chip_energy, clock_on_power, fixed + launched + overlapped, voltage_share
         )
-    terms = (
-        limit,
-        static_power,
-        memory_energy,
-        chip_energy,
-        clock_on_power,
-        voltage_share,
-        fixed,
-        launched,
-        overlapped,
-        chip_share,
-        exponent,
-    )
-    over = np.broadcast_to(full > limit, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
+    terms = (limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed, launched, overlapped,
+             chip_share, exponent)
+    over, possible = full > limit, limit > static_power
+    if not np.any(over):
+        return np.where(possible, 1.0, np.nan)
+    if np.size(over) < _FEW:
+        return np.where(possible, np.where(over, _limited_clock(np.ones(np.shape(full)), *terms), 1.0), np.nan)
+    over = np.broadcast_to(over, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
     clock = np.ones(over.shape)
-    if np.any(over):
-        clock[over] = _limited_clock(*(np.broadcast_to(term, over.shape)[over] for term in terms))
-    return np.where(limit > static_power, clock, np.nan)
+    picked = [np.broadcast_to(term, over.shape)[over] for term in terms]
+    clock[over] = _limited_clock(np.ones(picked[0].shape), *picked)
+    return np.where(possible, clock, np.nan)
 
 
-def _limited_clock(
-    limit,
-    static_power,
-    memory_energy,
-    chip_energy,
-    clock_on_power,
-    voltage_share,
-    fixed,
-    launched,
-    overlapped,
-    chip_share,
-    exponent,
-):
-    """Clock of calls that would draw more than the limit at full clock."""
-    low, high, s = np.full_like(limit, _LOWEST), np.ones_like(limit), np.ones_like(limit)
+def _limited_clock(s, limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed, launched,
+                   overlapped, chip_share, exponent):
+    """Clock of calls that would draw more than the limit at full clock, from a first guess ``s``."""
+    low, high = _LOWEST * s, s
     with np.errstate(all="ignore"):
         for _ in range(_STEPS):
             v = energy_at(s, 1.0, voltage_share)
