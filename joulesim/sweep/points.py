@@ -148,6 +148,8 @@ def _intervals(values: dict[str, Any], spread_out: dict[str, Any], right, share,
     low, high = uncertainty.per_correct_interval(
         values["energy_per_correct_answer"], _spread(spread_out["energy_per_answer"]), share, right.low, right.high,
         level)
+    bound = answer.energy_per_correct(ends["energy_per_answer_interval.low"], right.high)  # all that none correct tells
+    low = np.where(np.isnan(share), bound, low)
     return ends | dict(zip(_COUNTED, (low, high, right.low, right.high), strict=True))
 
 
