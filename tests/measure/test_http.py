@@ -95,7 +95,7 @@ def test_engine_measures_steps_and_names_the_server(address):
     engine.prepare(call)
     times = engine.run(call, "wall", 0.0, 2.0, 3)
     assert times["cpu"] == [] and len(times["wall"]) >= 3
-    assert 0.001 < sorted(times["wall"])[1] < 0.05
+    assert all(0 <= t < 1 for t in times["wall"]) and max(times["wall"]) > 0
     with pytest.raises(ValueError, match="chunk: a server makes no such call"):
         engine.prepare({"phase": "chunk", "tokens": 4})
 
