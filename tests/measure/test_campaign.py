@@ -120,7 +120,7 @@ def test_a_budget_is_kept_and_what_it_left_out_is_said(tmp_path):
 
 
 def test_broken_models_are_failed_points(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign_module, "_PATIENCE", 0.3)
+    monkeypatch.setattr(campaign_module, "_PATIENCE", 3.0)
     shape = {"width": 256, "layers": 1, "heads": 4, "kv_heads": 2, "ffn": 512, "vocabulary": 512}
     broken = declared(
         rounds=1, longest_point="1 ms", drift=None, shapes={"hang": shape, "die": shape, "refuse": shape},
