@@ -321,6 +321,10 @@ def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
     if degrees.pipeline != 1:
         faults.append(Fault("serving.parallelism.pipeline",
                             f"expected 1: pipelines are not modelled yet, got {degrees.pipeline}", later))
+    odd = [m.query_heads for m in scenario.model.mixers if m.query_heads % degrees.tensor]
+    if odd:
+        faults.append(Fault("serving.parallelism.tensor", f"expected a divisor of {odd[0]} query heads, "
+                            f"got {degrees.tensor}"))
     if degrees.expert > 1 and scenario.model.experts is None:
         faults.append(Fault("serving.parallelism.expert", f"expected 1: {scenario.model.name} has no routed experts, "
                             f"got {degrees.expert}"))

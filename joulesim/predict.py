@@ -69,7 +69,6 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         outcome=outcome,
         estimates=estimates,
         energy_array=totals["energy_per_answer"],
-        matters=uncertainty.matters(known, outcome.prefill.time + outcome.decode.time, totals["energy_per_answer"]),
         accuracy=right,
         energy_per_correct_answer=_per_correct(estimates["energy_per_answer"], right, scenario.task, level),
         money=grid.bill(scenario, estimates, right),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import joulesim
-from joulesim import units
+from joulesim import uncertainty, units
 from joulesim.chain import Outcome
 from joulesim.constants import UNITS, Constant
 from joulesim.cost import Phase, bounds
@@ -72,8 +72,6 @@ class Prediction:
     estimates: dict[str, Estimate]
     energy_array: Any
     """Energy per answer over the perturbed constants, as :func:`joulesim.uncertainty.spread_out` lays them out. [J]"""
-    matters: frozenset[str]
-    """Uncertain constants that move the time or the energy of an answer."""
     accuracy: Accuracy
     energy_per_correct_answer: Estimate
     money: Money
@@ -126,13 +124,19 @@ class Prediction:
         """What takes longest in each phase: memory, compute, unpack, host, launch or the power limit."""
         return {"prefill": _binding(self.outcome.prefill, self), "decode": _binding(self.outcome.decode, self)}
 
+    @property
+    def matters(self) -> frozenset[str]:
+        """Uncertain constants that move the time or the energy of an answer."""
+        time = self.outcome.prefill.time + self.outcome.decode.time
+        return uncertainty.matters(self.constants, time, self.energy_array)
+
     def rests_on(self) -> list[str]:
         """Assumed and spec-only numbers of the answer, one line each."""
-        lines = list(self.assumptions)
+        lines, matters = list(self.assumptions), self.matters
         lines += [f"hardware.{field}: hypothetical ({source.ref})" for field, source in self.scenario.hardware.sources.items()
                   if source.kind == "hypothetical"]
         for name, c in self.constants.items():
-            if c.kind in ("assumed", "spec-only", "hypothetical") and name in self.matters:
+            if c.kind in ("assumed", "spec-only", "hypothetical") and name in matters:
                 spread = f" ±{100 * np.expm1(c.spread):.0f} %"
                 lines.append(f"{name}: {units.show(c.value, UNITS[name])}{spread} ({c.kind}: {c.ref})")
         for name, c in self.constants.items():

@@ -266,3 +266,9 @@ def test_the_same_scenario_gives_the_same_prediction():
     a, b = (predict(load_scenario(LAPTOP)).to_dict() for _ in range(2))
     assert a == b
     assert isinstance(np.asarray(a["ttft"]).item(), float)
+
+
+def test_heads_are_whole_on_every_device():
+    scenario = load_scenario("llama-3.1-8b-h100").replace({"serving.parallelism.tensor": 3})
+    with pytest.raises(InputError, match="serving.parallelism.tensor: expected a divisor of 32 query heads, got 3"):
+        predict(scenario)

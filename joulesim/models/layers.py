@@ -103,7 +103,7 @@ def _chunked(fields: Fields, family: Family, layers: int) -> list[str] | None:
     every = fields.whole("no_rope_layer_interval", default=4)
     rotates = fields.each("no_rope_layers", layers)
     if rotates is None:
-        fields.note(f"no_rope_layers is empty: every {every}th layer is global, the others attend in chunks")
+        fields.note(f"no_rope_layers is empty: one layer in {every} is global, the others attend in chunks")
         rotates = [(i + 1) % every for i in range(layers)]
     return ["chunked" if item else "full" for item in rotates]
 
@@ -127,7 +127,7 @@ def _window(fields: Fields, family: Family, layers: int) -> list[str] | None:
         return ["sliding" if i >= first else "full" for i in range(layers)]
     every = family.window_pattern
     if every:
-        fields.note(f"which layers slide is not in the config: all but every {every}th, the default of its family")
+        fields.note(f"which layers slide is not in the config: all but one in {every}, the default of its family")
     return ["full" if every and (i + 1) % every == 0 else "sliding" for i in range(layers)]
 
 
