@@ -44,7 +44,7 @@ def test_empty_no_rope_list_means_every_fourth_layer_is_global(llama):
     fields = {"attention_chunk_size": 256, "no_rope_layers": [], "interleave_moe_layer_step": 1}
     model = from_config(llama | {"model_type": "llama4"} | fields, "config")
     assert [(m.kind, m.layers, m.window) for m in model.mixers] == [("chunked", 6, 256), ("full", 2, None)]
-    assert any("every 4th layer is global" in note for note in model.notes)
+    assert any("one layer in 4 is global" in note for note in model.notes)
 
 
 def test_layers_that_share_a_cache_keep_none(llama):
