@@ -55,9 +55,10 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     if fits is False:
         totals = dict.fromkeys(totals, np.nan)
         reasons = dict.fromkeys(totals, verdict)
-    spreads = uncertainty.log_spread(np.stack(np.broadcast_arrays(*map(np.atleast_1d, totals.values()))))
-    estimates = {name: _estimate(name, value, spread, level, reasons)
-                 for (name, value), spread in zip(totals.items(), spreads, strict=True)}
+    stacked = np.stack(np.broadcast_arrays(*map(np.atleast_1d, totals.values())))
+    ends = uncertainty.interval(stacked[:, 0], uncertainty.log_spread(stacked), level)
+    estimates = {name: _estimate(name, *numbers, level, reasons) for name, *numbers in
+                 zip(totals, stacked[:, 0].tolist(), *(end.tolist() for end in ends), strict=True)}
     right = accuracy(scenario.task, level)
     return Prediction(
         scenario=scenario,
@@ -153,14 +154,12 @@ def _per_correct(energy: Estimate, right: Accuracy, task: TaskSpec, level: float
     return Estimate(value, float(low), float(high), level, "")
 
 
-def _estimate(name: str, value, spread: float, level: float, reasons: dict[str, str]) -> Estimate:
-    centre = float(np.asarray(value).flat[0])
+def _estimate(name: str, centre: float, low: float, high: float, level: float, reasons: dict[str, str]) -> Estimate:
     if not math.isfinite(centre):
         return Estimate(None, None, None, level, _why(name, reasons))
     if centre <= 0:
         return Estimate(centre, centre, centre, level, "")
-    low, high = uncertainty.interval(centre, spread, level)
-    return Estimate(centre, float(low), float(high), level, "")
+    return Estimate(centre, low, high, level, "")
 
 
 _TIMES = ("ttft", "tpot", "e2e_latency", "output_throughput", "device_time_per_answer")
