@@ -43,10 +43,6 @@ class NotFoundError(InputError, LookupError):
     """A name that is neither shipped nor a file."""
 
 
-class UnknownQuantityError(InputError):
-    """A quantity that the answer needs and that nobody has published for this device."""
-
-
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from joulesim.errors import Fault, InputError
 from joulesim.explain import waterfall
+from joulesim.formulas.roofline import arithmetic_intensity
 from joulesim.prediction import Prediction
 
 _COLOURS = {
@@ -101,7 +102,7 @@ def _roofline(axes, p: Prediction) -> None:
         flops = float(np.asarray(work.flops + work.narrow_flops).flat[0])
         moved = float(np.asarray(work.bytes).flat[0])
         if time > 0 and moved > 0 and flops > 0:
-            axes.loglog(flops / moved, flops / time / 1e12, mark, ms=9, label=stage)
+            axes.loglog(arithmetic_intensity(flops, moved), flops / time / 1e12, mark, ms=9, label=stage)
     axes.set_xlabel("arithmetic intensity [FLOP/B]")
     axes.set_ylabel("rate [TFLOP/s]")
     axes.set_title("Roofline: predicted phases under the sustained and the datasheet roof", fontsize=10)

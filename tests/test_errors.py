@@ -2,7 +2,7 @@
 
 import pytest
 
-from joulesim.errors import Fault, InputError, JoulesimError, NotFoundError, UnknownQuantityError, did_you_mean
+from joulesim.errors import Fault, InputError, JoulesimError, NotFoundError, did_you_mean
 
 
 def test_a_fault_is_one_line():
@@ -25,8 +25,7 @@ def test_an_error_carries_every_fault_one_a_line():
     assert [f.where for f in error.faults] == ["a", "c"]
 
 
-@pytest.mark.parametrize("error, builtin", [(InputError, ValueError), (NotFoundError, LookupError),
-                                            (UnknownQuantityError, ValueError)])
+@pytest.mark.parametrize("error, builtin", [(InputError, ValueError), (NotFoundError, LookupError)])
 def test_errors_are_also_their_builtins(error, builtin):
     with pytest.raises(builtin, match="a: b"):
         raise error(Fault("a", "b"))

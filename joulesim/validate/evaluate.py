@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,12 +80,7 @@ def _group(rows: np.ndarray, points: list[Point]) -> Group:
         x = x._replace(running_context=prompt + column(age for age, _ in windows),
                        steps_per_request=column(steps for _, steps in windows), length_spread=column(t.prompt_spread for t in lists),
                        short_rows=column(t.short_prompt for t in lists))
-    return Group(rows, scenario, x, first.phase, expert_class(scenario), prompt, tuple(points))
-
-
-def expert_class(scenario: Scenario) -> str | None:
-    """Kernel class of the routed experts: their format, and whether the device multiplies it natively."""
-    return inputs.expert_class(scenario)
+    return Group(rows, scenario, x, first.phase, inputs.expert_class(scenario), prompt, tuple(points))
 
 
 def predict(group: Group, c: dict[str, Any]) -> Predicted:
@@ -160,7 +155,3 @@ def chip_share(hardware: HardwareSpec) -> float:
 def known(group: Group) -> dict[str, Constant]:
     """Shipped constants of a group."""
     return constants(group.scenario.hardware, group.scenario.runtime, group.expert_class)
-
-
-Columns = Callable[[Group], dict[str, Any]]
-"""Constants of a group as floats or columns."""
