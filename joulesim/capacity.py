@@ -38,12 +38,17 @@ def memory_parts(x: Inputs) -> dict[str, Any]:
     return parts | {name: parts[name] + beside[name] for name in _BOTH_MODELS}
 
 
-def largest_batch(x: Inputs):
-    """Most sequences that fit; an engine that keeps one row of logits a sequence pays for each."""
-    parts = memory_parts(x._replace(batch=0.0))
-    a_row = 0.0 if x.logits_for_chunk else memory.logits_bytes(1.0, x.vocabulary)
-    return x.data * memory.largest_batch(parts["usable"], parts["weights"], parts["buffers"], parts["kv_cache_shared"],
-                                         parts["kv_cache_per_sequence"] + a_row)
+def largest_batch(x: Inputs, parts: dict[str, Any]):
+    """Most sequences that fit beside the other ``parts`` of :func:`memory_parts`."""
+    each = _logits_per_sequence(x)
+    return x.data * memory.largest_batch(parts["usable"], parts["weights"], parts["buffers"] - each * x.batch / x.data,
+                                         parts["kv_cache_shared"], parts["kv_cache_per_sequence"] + each)
+
+
+def _logits_per_sequence(x: Inputs):
+    """Buffer that a sequence adds in an engine that keeps one row of logits for each. [B]"""
+    alone = 0.0 if x.logits_for_chunk else memory.logits_bytes(1.0, x.vocabulary)
+    return alone if x.speculation is None or x.speculation.draft is None else alone + _logits_per_sequence(x.speculation.draft)
 
 
 def sequence_bytes(x: Inputs, context):

@@ -18,7 +18,7 @@ from joulesim import rounds
 from joulesim.attending import caught_running, issued, look, looked, of_prompt, unpacked
 from joulesim.calls import head, layers, sample
 from joulesim.capacity import largest_batch, memory_parts
-from joulesim.cost import Phase, clock_factor, phase, slowing
+from joulesim.cost import Phase, phase, slowing
 from joulesim.formulas import batching, lengths, power
 from joulesim.inputs import Inputs, mean
 from joulesim.work import Stretch, with_host
@@ -41,28 +41,29 @@ class Outcome(NamedTuple):
 
 def run(x: Inputs, c: dict[str, Any]) -> Outcome:
     """Memory, time and energy of a round of ``x.batch`` requests under the constants ``c``."""
-    prefill, decode, first = _continuous(x, c) if x.continuous else _static(x, c)
     if x.continuous:  # one mixture of steps: the power limit sees their average, and prefill is what it adds
-        whole = prefill.plus(decode)
-        clock = clock_factor(x, c, whole)
-        decode = phase(x, c, decode, clock)
-        prefill = phase(x, c, whole, clock).less(decode)
+        added, plain, mixed = _continuous(x, c)
+        whole = phase(x, c, added.plus(plain))
+        decode = phase(x, c, plain, whole.clock)
+        prefill = whole.less(decode)
+        first_token = power.time_at(whole.clock, **slowing(c, mixed))
     else:
-        prefill = phase(x, c, prefill, clock_factor(x, c, prefill))
-        decode = phase(x, c, decode, clock_factor(x, c, decode))
+        prefill, decode = (phase(x, c, stretch) for stretch in _static(x, c))
+        first_token = prefill.time
+    memory = memory_parts(x)
     return Outcome(
-        memory=memory_parts(x),
-        max_batch=largest_batch(x),
+        memory=memory,
+        max_batch=largest_batch(x, memory),
         prefill=prefill,
         decode=decode,
-        first_token=power.time_at(prefill.clock, **slowing(c, first)),
+        first_token=first_token,
         steps=mean(np.maximum(x.new_tokens - 1.0, 0.0), x),
         output_tokens=mean(x.new_tokens, x),
         prompt_tokens=mean(x.prompt, x),
     )
 
 
-def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
+def _static(x: Inputs, c) -> tuple[Stretch, Stretch]:
     """
     A batch is prefilled in chunks of its prompts packed together, then decoded step by step.
 
@@ -73,24 +74,25 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     matrices = layers(x, c, x.prefill_chunk).times(mean(full, x))
     for rows, share in lengths.groups(rest, x.weight):
         matrices = matrices.plus(layers(x, c, rows).times(share * np.minimum(rows, 1.0)))
-    filled = matrices.plus(head(x, c, batch)).plus(look(x, c, of_prompt(x), unpacked(x, c)).times(batch))
+    logits = head(x, c, batch)
+    filled = matrices.plus(logits).plus(look(x, c, of_prompt(x), unpacked(x, c)).times(batch))
     host = c["host_per_step"] + (c["eager_layer_overhead"] * x.layers if x.graph_rows == 0 else 0.0)
     prefill = with_host(c, filled, mean(full + np.minimum(rest, 1.0), x) * host)
 
     if x.speculation is not None:
         return _speculative(x, c, prefill, steps)
-    each = layers(x, c, batch).plus(head(x, c, batch)).plus(sample(x, c, batch)).times(mean(steps, x))
+    each = layers(x, c, batch).plus(logits).plus(sample(x, c, batch)).times(mean(steps, x))
     decoded = each.plus(look(x, c, looked(x, x.prompt, x.prompt + steps, 1.0), issued(x, c)).times(batch))
     decode = with_host(c, decoded, mean(steps, x) * (host + c["host_per_sequence"] * batch))
-    return prefill, decode, prefill
+    return prefill, decode
 
 
-def _speculative(x: Inputs, c, prefill: Stretch, steps) -> tuple[Stretch, Stretch, Stretch]:
+def _speculative(x: Inputs, c, prefill: Stretch, steps) -> tuple[Stretch, Stretch]:
     """The draft reads the prompt too; decode runs in rounds."""
     draft = x.speculation.draft
     if draft is not None:
         prefill = prefill.plus(_static(draft, c)[0])
-    return prefill, rounds.decode(x, c, steps), prefill
+    return prefill, rounds.decode(x, c, steps)
 
 
 def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:

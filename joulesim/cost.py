@@ -52,17 +52,23 @@ def _energies(x: Inputs, c, stretch: Stretch):
     )
 
 
-def clock_factor(x: Inputs, c, stretch: Stretch):
-    """Clock that keeps the average power of a stretch within the limit, at most the mode's. [1]"""
+def phase(x: Inputs, c, stretch: Stretch, clock=None) -> Phase:
+    """Time and energy of a stretch, energy over all devices; at a given clock, else at the one that its power allows."""
     moved, linked, active, compute, unpack = _energies(x, c, stretch)
-    time = stretch.time * c["time_residual"]
-    some = time > 0
-    within = power.clock_factor(
-        x.power_limit * c["limit_margin"], c["power_residual"] * c["static_power"], moved + linked, compute + unpack,
-        active / np.where(some, time, 1.0), c["voltage_share"], **slowing(c, stretch),
+    static, full, slow = c["power_residual"] * c["static_power"], stretch.time * c["time_residual"], slowing(c, stretch)
+    clock_on = active / np.where(full > 0, full, 1.0)
+    if clock is None:
+        within = power.clock_factor(x.power_limit * c["limit_margin"], static, moved + linked, compute + unpack, clock_on,
+                                    c["voltage_share"], **slow)
+        unpriced = np.isnan(moved + linked + active + compute + unpack + static)  # then no limit can be checked
+        clock = np.minimum(np.where(unpriced, 1.0, within), x.clock)
+    time, devices = power.time_at(clock, **slow), x.tensor * x.data
+    cheaper = power.energy_at(clock, 1.0, c["voltage_share"]) * devices
+    energy = Energy(
+        static=static * time * devices, active=clock_on * clock * time * cheaper,
+        compute=compute * cheaper, unpack=unpack * cheaper, memory=moved * devices, link=linked * devices,
     )
-    unpriced = np.isnan(moved + linked + active + compute + unpack + c["static_power"])  # then no limit can be checked
-    return np.minimum(np.where(unpriced, 1.0, within), x.clock)
+    return Phase(stretch.work, stretch.host, time, clock, energy)
 
 
 def slowing(c, stretch: Stretch) -> dict[str, Any]:
@@ -73,21 +79,6 @@ def slowing(c, stretch: Stretch) -> dict[str, Any]:
         "overlapped": work.busy * residual, "chip_share": roofline.share_of(work.issuing, work.streaming, exponent=p),
         "exponent": p,
     }
-
-
-def phase(x: Inputs, c, stretch: Stretch, clock) -> Phase:
-    """Time and energy of a stretch at a clock, energy over all devices."""
-    moved, linked, active, compute, unpack = _energies(x, c, stretch)
-    time = power.time_at(clock, **slowing(c, stretch))
-    full = stretch.time * c["time_residual"]
-    active = active * clock * time / np.where(full > 0, full, 1.0)
-    devices = x.tensor * x.data
-    cheaper = power.energy_at(clock, 1.0, c["voltage_share"]) * devices
-    energy = Energy(
-        static=c["power_residual"] * c["static_power"] * time * devices, active=active * cheaper,
-        compute=compute * cheaper, unpack=unpack * cheaper, memory=moved * devices, link=linked * devices,
-    )
-    return Phase(stretch.work, stretch.host, time, clock, energy)
 
 
 def bounds(x: Inputs, c, p: Phase) -> dict[str, Any]:

@@ -55,7 +55,9 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     if fits is False:
         totals = dict.fromkeys(totals, np.nan)
         reasons = dict.fromkeys(totals, verdict)
-    stacked = np.stack(np.broadcast_arrays(*map(np.atleast_1d, totals.values())))
+    stacked = np.empty((len(totals), max(map(np.size, totals.values()))))
+    for row, total in zip(stacked, totals.values(), strict=True):
+        row[:] = total
     ends = uncertainty.interval(stacked[:, 0], uncertainty.log_spread(stacked), level)
     estimates = {name: _estimate(name, *numbers, level, reasons) for name, *numbers in
                  zip(totals, stacked[:, 0].tolist(), *(end.tolist() for end in ends), strict=True)}
@@ -73,7 +75,7 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         accuracy=right,
         energy_per_correct_answer=_per_correct(estimates["energy_per_answer"], right, scenario.task, level),
         money=grid.bill(scenario, estimates, right),
-        assumptions=assumptions + _declared_without_source(scenario),
+        assumptions=assumptions,
         reasons=reasons,
     )
 
@@ -212,36 +214,11 @@ def _verdict(o: chain.Outcome, x: Inputs, scenario: Scenario) -> tuple[bool | No
     return False, f"does not fit: needs {sums}, {short:,.0f} MiB too much; largest batch {float(o.max_batch):.0f}"
 
 
-_QUANTITIES = ("prices.", "hardware.", "runtime.")
-"""Parts of a scenario whose numbers are text with a unit; ``hardware`` and ``runtime`` only where changed inline."""
-
-
 def _refuse_draft(fits: bool | None, x: Inputs, scenario: Scenario) -> None:
     """A draft that does not fit beside a target that fits alone."""
     alone = x._replace(speculation=None)
-    if fits is False and x.speculation is not None and x.batch <= float(capacity.largest_batch(alone)):
+    if fits is False and x.speculation is not None and x.batch <= float(capacity.largest_batch(alone, capacity.memory_parts(alone))):
         parts, mib = capacity.memory_parts(x), 2.0**20
         over = sum(float(parts[name]) for name in ("weights", "kv_cache", "buffers")) - float(parts["usable"])
         raise InputError(Fault("speculation.draft_model", f"expected a draft that fits beside {scenario.model.name}, got one "
                                f"that needs {over / mib:,.0f} MiB too much", "take a smaller draft, context or batch"))
-
-
-def _declared_without_source(scenario: Scenario) -> list[str]:
-    """Numbers of the scenario that name no source, one line each."""
-    lines = []
-
-    def walk(value: Any, path: str):
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if key not in ("sources", "base", "name", "title"):
-                    walk(inner, f"{path}.{key}" if path else str(key))
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) or path.startswith(_QUANTITIES):
-            source = scenario.source(path)
-            if source is None:
-                lines.append(f"{path}: {value} (declared, no source given)")
-            elif source.kind == "assumed":
-                lines.append(f"{path}: {value} (assumed: {source.note or source.ref})")
-
-    for part in ("hardware", "runtime", "workload", "serving", "task", "prices"):
-        walk(scenario.document.get(part, {}), part)
-    return lines

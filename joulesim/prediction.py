@@ -132,7 +132,7 @@ class Prediction:
 
     def rests_on(self) -> list[str]:
         """Assumed and spec-only numbers of the answer, one line each."""
-        lines, matters = list(self.assumptions), self.matters
+        lines, matters = self.assumptions + _declared_without_source(self.scenario), self.matters
         lines += [f"hardware.{field}: hypothetical ({source.ref})" for field, source in self.scenario.hardware.sources.items()
                   if source.kind == "hypothetical"]
         for name, c in self.constants.items():
@@ -232,3 +232,28 @@ def _binding(phase: Phase, p: Prediction) -> str | None:
         return None
     limited = float(np.asarray(phase.clock).flat[0]) < float(p.inputs.clock)
     return "power limit" if limited else max(times, key=times.get)
+
+
+_QUANTITIES = ("prices.", "hardware.", "runtime.")
+"""Parts of a scenario whose numbers are text with a unit; ``hardware`` and ``runtime`` only where changed inline."""
+
+
+def _declared_without_source(scenario: Scenario) -> list[str]:
+    """Numbers of the scenario that name no source, one line each."""
+    lines = []
+
+    def walk(value: Any, path: str):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key not in ("sources", "base", "name", "title"):
+                    walk(inner, f"{path}.{key}" if path else str(key))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) or path.startswith(_QUANTITIES):
+            source = scenario.source(path)
+            if source is None:
+                lines.append(f"{path}: {value} (declared, no source given)")
+            elif source.kind == "assumed":
+                lines.append(f"{path}: {value} (assumed: {source.note or source.ref})")
+
+    for part in ("hardware", "runtime", "workload", "serving", "task", "prices"):
+        walk(scenario.document.get(part, {}), part)
+    return lines

@@ -28,15 +28,16 @@ def spread_out(constants: Mapping[str, Constant]) -> dict[str, Any]:
     One pass of the chain on these arrays gives a prediction and, through :func:`log_spread`, its uncertainty.
     """
     uncertain = _uncertain(constants)
-    logs = np.zeros((len(uncertain), 1 + 2 * len(uncertain)))
-    row, spread = np.arange(len(uncertain)), np.array([constants[name].spread for name in uncertain])
-    logs[row, 1 + 2 * row], logs[row, 2 + 2 * row] = spread, -spread
-    moved = {name: constants[name].value * factors for name, factors in zip(uncertain, np.exp(logs), strict=True)}
+    factors, row = np.ones((len(uncertain), 1 + 2 * len(uncertain))), np.arange(len(uncertain))
+    up = np.exp([constants[name].spread for name in uncertain])
+    factors[row, 1 + 2 * row], factors[row, 2 + 2 * row] = up, 1.0 / up
+    moved = {name: constants[name].value * along for name, along in zip(uncertain, factors, strict=True)}
     return {name: moved.get(name, constant.value) for name, constant in constants.items()}
 
 
 def _uncertain(constants: Mapping[str, Constant]) -> list[str]:
-    return [name for name, c in constants.items() if c.spread > 0 and np.count_nonzero(c.value)]
+    return [name for name, c in constants.items()
+            if c.spread > 0 and (c.value if isinstance(c.value, float) else np.count_nonzero(c.value))]
 
 
 def matters(constants: Mapping[str, Constant], *outcomes) -> frozenset[str]:

@@ -23,7 +23,7 @@ def pairs(first, last, window):
 
     Notes
     -----
-    .. math:: \sum_{i=f+1}^{l} \min(i, w) = T(\min(l, w)) - T(\min(f, w)) + w\,[(l-w)^+ - (f-w)^+]
+    .. math:: \sum_{i=f+1}^{l} \min(i, w) = T(v) - T(\min(f, v)) + v\,[l - \max(f, v)], \quad v = \min(w, l)
 
     with :math:`T(n) = n(n+1)/2`. Lengths that are means make it an interpolation between whole lengths.
 
@@ -36,12 +36,10 @@ def pairs(first, last, window):
     >>> float(pairs(0, 4, np.inf)), float(pairs(2, 6, 3))
     (10.0, 12.0)
     """
-    def inside(n):
-        short = np.minimum(n, window)
-        return short * (short + 1) / 2
-
-    beyond = np.maximum(last - window, 0.0) - np.maximum(first - window, 0.0)
-    return inside(last) - inside(first) + np.where(beyond > 0, beyond * np.where(np.isinf(window), 0.0, window), 0.0)
+    widest = np.minimum(window, last)
+    narrow = np.minimum(first, widest)
+    growing = (widest * (widest + 1.0) - narrow * (narrow + 1.0)) / 2.0
+    return growing + widest * (last - np.maximum(first, widest))
 
 
 def mean_within(context, window):

@@ -3,9 +3,9 @@
 import numpy as np
 
 _STEPS = 12
-"""Safeguarded Newton steps on logarithms; five settle most calls."""
-_SETTLED = 1e-8
-"""Relative size of a step after which the next one is below rounding."""
+"""Safeguarded Newton steps on logarithms; three settle most calls."""
+_SETTLED = 1e-5
+"""Relative size of a step after which the next one, about its square, does not count."""
 _FEW = 1000
 """Calls up to which solving for all is quicker than picking those over the limit."""
 _LOWEST = 1e-6
@@ -184,44 +184,46 @@ def clock_factor(
     >>> round(float(clock_factor(100.0, 20.0, 0.0, 160.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0)), 9)
     0.5
     """
-    with np.errstate(invalid="ignore", divide="ignore"):  # no call, no time: nothing is over a limit
-        full = power_at(
-            1.0, static_power, memory_energy, chip_energy, clock_on_power, fixed + launched + overlapped, voltage_share
-        )
     terms = (limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed, launched, overlapped,
              chip_share, exponent)
-    over, possible = full > limit, limit > static_power
-    if not np.any(over):
-        return np.where(possible, 1.0, np.nan)
-    if np.size(over) < _FEW:
-        return np.where(possible, np.where(over, _limited_clock(np.ones(np.shape(full)), *terms), 1.0), np.nan)
-    over = np.broadcast_to(over, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
-    clock = np.ones(over.shape)
-    picked = [np.broadcast_to(term, over.shape)[over] for term in terms]
-    clock[over] = _limited_clock(np.ones(picked[0].shape), *picked)
+    with np.errstate(all="ignore"):  # no call, no time: nothing is over a limit
+        time = fixed + launched + overlapped
+        full = power_at(1.0, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
+        over, possible = full > limit, limit > static_power
+        if not np.any(over):
+            return np.where(possible, 1.0, np.nan)
+        if np.size(over) < _FEW:
+            return np.where(possible, np.where(over, _limited_clock(full, time, *terms), 1.0), np.nan)
+        over = np.broadcast_to(over, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
+        clock = np.ones(over.shape)
+        clock[over] = _limited_clock(*(np.broadcast_to(term, over.shape)[over] for term in (full, time, *terms)))
     return np.where(possible, clock, np.nan)
 
 
-def _limited_clock(s, limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed, launched,
-                   overlapped, chip_share, exponent):
-    """Clock of calls that would draw more than the limit at full clock, from a first guess ``s``."""
-    low, high = _LOWEST * s, s
-    with np.errstate(all="ignore"):
-        for _ in range(_STEPS):
-            v = energy_at(s, 1.0, voltage_share)
-            chip = chip_share * s**-exponent
-            mixed = 1.0 - chip_share + chip
-            slowed, launching = overlapped * mixed ** (1.0 / exponent), launched / s
-            time = fixed + launching + slowed
-            now = power_at(s, static_power, memory_energy, chip_energy, clock_on_power, time, voltage_share)
-            falling = launching + slowed * chip / mixed
-            rise = (s * chip_energy * voltage_share + (memory_energy + chip_energy * v) * falling / time) / time + (
-                clock_on_power * s * (v + s * voltage_share)
-            )
-            above = now > limit
-            low, high = np.where(above, low, s), np.where(above, s, high)
-            step = s * (limit / now) ** (now / rise)
-            before, s = s, np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
-            if not np.any(np.abs(s - before) > _SETTLED * before):  # steps converge quadratically
-                break
+def _limited_clock(full, time, limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed,
+                   launched, overlapped, chip_share, exponent):
+    """Clock of calls that would draw ``full``, more than the limit, in ``time`` at full clock."""
+    saved, unslowed, root = chip_energy * voltage_share, 1.0 - chip_share, 1.0 / exponent
+
+    def rising(s, v, spent, falling, time):
+        """Power gained for a relative rise of the clock, dP / d ln s. [W]"""
+        return (s * saved + spent * falling / time) / time + s * clock_on_power * (v + s * voltage_share)
+
+    rise = rising(1.0, 1.0, memory_energy + chip_energy, launched + overlapped * chip_share, time)
+    low, high = _LOWEST, 1.0
+    s = np.maximum((limit / full) ** (full / rise), low)
+    for _ in range(_STEPS):
+        v = energy_at(s, 1.0, voltage_share)
+        chip = chip_share * s**-exponent
+        mixed = unslowed + chip
+        slowed, launching = overlapped * mixed**root, launched / s
+        time, spent = fixed + launching + slowed, memory_energy + chip_energy * v
+        now = static_power + spent / time + s * v * clock_on_power
+        rise = rising(s, v, spent, launching + slowed * chip / mixed, time)
+        above = now > limit
+        low, high = np.where(above, low, s), np.where(above, s, high)
+        step = s * (limit / now) ** (now / rise)
+        before, s = s, np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
+        if not np.any(np.abs(s - before) > _SETTLED * before):
+            break
     return s

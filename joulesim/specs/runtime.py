@@ -61,6 +61,9 @@ class ExpertKernel(Spec):
     """Streams at the rate that vector issue allows, not at that of dense products."""
 
 
+_PLAIN_KERNEL = ExpertKernel()
+
+
 class RuntimeSpec(Spec):
     """An engine and the back end it runs on."""
 
@@ -111,4 +114,4 @@ class RuntimeSpec(Spec):
 
     def expert_kernel(self, weight_format: str | None) -> ExpertKernel:
         """Kernel for routed experts stored in a format."""
-        return self.expert_kernels.get(weight_format or "default", self.expert_kernels.get("default", ExpertKernel()))
+        return self.expert_kernels.get(weight_format or "default", self.expert_kernels.get("default", _PLAIN_KERNEL))

@@ -41,7 +41,7 @@ def test_scenario(tmp_path):
     prediction = js.predict(scenario)
     assert prediction.energy_per_correct_answer.value > prediction.energy_per_answer
     assert prediction.money.currency == "EUR" and prediction.money.embodied_per_answer > 0
-    assert not any("no source given" in line for line in prediction.assumptions)
+    assert not any("no source given" in line for line in prediction.rests_on())
 
 
 def test_scenario_with_a_trace(tmp_path):

@@ -201,7 +201,7 @@ def test_a_shared_prefix_never_lowers_the_largest_batch(s, share):
     cached = inputs.gather(s.replace({"workload.shared_prefix_tokens": prefix}))[0]
     before, after = capacity.memory_parts(x), capacity.memory_parts(cached)
     assert after["kv_cache"] <= before["kv_cache"] * SLACK
-    assert capacity.largest_batch(cached) >= capacity.largest_batch(x)
+    assert capacity.largest_batch(cached, after) >= capacity.largest_batch(x, before)
 
 
 # --- memory -------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_shared_prefix_never_lowers_the_largest_batch(s, share):
 @given(s=deployments(batch=(1, 1)))
 def test_the_largest_batch_fits_and_one_more_does_not(s):
     x = inputs.gather(s)[0]
-    largest = float(capacity.largest_batch(x))
+    largest = float(capacity.largest_batch(x, capacity.memory_parts(x)))
     assume(0 < largest < 1e6)
 
     def needed(batch):
@@ -223,7 +223,9 @@ def test_the_largest_batch_fits_and_one_more_does_not(s):
 @given(s=deployments(), more=st.floats(1.0, 4))
 def test_more_memory_never_holds_fewer(s, more):
     x = inputs.gather(s)[0]
-    assert capacity.largest_batch(x._replace(memory_capacity=x.memory_capacity * more)) >= capacity.largest_batch(x)
+    roomier = x._replace(memory_capacity=x.memory_capacity * more)
+    before, after = (capacity.largest_batch(y, capacity.memory_parts(y)) for y in (x, roomier))
+    assert after >= before
 
 
 # --- floats and arrays --------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_arrays_agree_with_one_at_a_time(s, batches, factors):
             one = chain.run(x._replace(batch=float(batch), memory_bandwidth=float(bandwidths[0, j])), c)
             for name in ("prefill", "decode"):
                 many, single = getattr(block, name), getattr(one, name)
-                assert np.broadcast_to(many.time, shape)[i, j] == pytest.approx(float(single.time), rel=1e-12)
+                assert np.broadcast_to(many.time, shape)[i, j] == pytest.approx(float(single.time), rel=1e-9)
                 for many_part, part in zip(many.energy, single.energy, strict=True):
                     assert np.broadcast_to(many_part, shape)[i, j] == pytest.approx(float(part), rel=1e-9, abs=1e-15)
             assert np.broadcast_to(block.max_batch, shape)[i, j] == float(one.max_batch)
