@@ -115,12 +115,12 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
         running = caught_running(x)
     reading = look(x, c, running, issued(x, c)).times(batch)
     asked = look(x, c, of_prompt(x), unpacked(x, c)).times(admissions * x.length_spread)
+    always = reading.plus(asked).plus(sample(x, c, batch))
+    host, eager = c["host_per_step"] + c["host_per_sequence"] * batch, c["eager_layer_overhead"] * x.layers
 
     def step(extra_rows, admitted):
-        work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(sample(x, c, batch))
-        host = c["host_per_step"] + c["host_per_sequence"] * batch
-        eager = c["eager_layer_overhead"] * x.layers * np.where(batch + extra_rows > x.graph_rows, 1.0, 0.0)
-        return with_host(c, work.plus(reading).plus(asked), host + eager)
+        work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(always)
+        return with_host(c, work, host + eager * (batch + extra_rows > x.graph_rows))
 
     brief = np.maximum(1.0 - np.exp(-admissions) - carrying, 0.0)  # steps that admit short prompts alone
     pure, mixed = step(0.0, 0.0), step(rows / carrying, admissions / carrying)

@@ -1,5 +1,7 @@
 """What a power limit does to a call."""
 
+import math
+
 import numpy as np
 
 _STEPS = 12
@@ -8,6 +10,8 @@ _SETTLED = 1e-5
 """Relative size of a step after which the next one, about its square, does not count."""
 _FEW = 1000
 """Calls up to which solving for all is quicker than picking those over the limit."""
+_BLOCK = 4096
+"""Calls solved together: their intermediate arrays stay in the cache."""
 _LOWEST = 1e-6
 """Clock below which no root is looked for."""
 
@@ -196,34 +200,36 @@ def clock_factor(
             return np.where(possible, np.where(over, _limited_clock(full, time, *terms), 1.0), np.nan)
         over = np.broadcast_to(over, np.broadcast_shapes(np.shape(full), *map(np.shape, terms)))
         clock = np.ones(over.shape)
-        clock[over] = _limited_clock(*(np.broadcast_to(term, over.shape)[over] for term in (full, time, *terms)))
+        picked = [term if np.ndim(term) == 0 else np.broadcast_to(term, over.shape)[over] for term in (full, time, *terms)]
+        clock[over] = np.concatenate([
+            _limited_clock(*(term if np.ndim(term) == 0 else term[start:start + _BLOCK] for term in picked))
+            for start in range(0, np.count_nonzero(over), _BLOCK)
+        ])
     return np.where(possible, clock, np.nan)
 
 
 def _limited_clock(full, time, limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed,
                    launched, overlapped, chip_share, exponent):
     """Clock of calls that would draw ``full``, more than the limit, in ``time`` at full clock."""
-    saved, unslowed, root = chip_energy * voltage_share, 1.0 - chip_share, 1.0 / exponent
-
-    def rising(s, v, spent, falling, time):
-        """Power gained for a relative rise of the clock, dP / d ln s. [W]"""
-        return (s * saved + spent * falling / time) / time + s * clock_on_power * (v + s * voltage_share)
-
-    rise = rising(1.0, 1.0, memory_energy + chip_energy, launched + overlapped * chip_share, time)
-    low, high = _LOWEST, 1.0
-    s = np.maximum((limit / full) ** (full / rise), low)
+    saved, unslowed, root, unsaved = chip_energy * voltage_share, 1.0 - chip_share, 1.0 / exponent, 1.0 - voltage_share
+    average = (memory_energy + chip_energy) / time
+    rise = (saved + average * (launched + overlapped * chip_share)) / time + clock_on_power * (1.0 + voltage_share)
+    low, high = math.log(_LOWEST), 0.0
+    u = np.maximum(np.log(limit / full) * (full / rise), low)
     for _ in range(_STEPS):
-        v = energy_at(s, 1.0, voltage_share)
-        chip = chip_share * s**-exponent
-        mixed = unslowed + chip
-        slowed, launching = overlapped * mixed**root, launched / s
-        time, spent = fixed + launching + slowed, memory_energy + chip_energy * v
-        now = static_power + spent / time + s * v * clock_on_power
-        rise = rising(s, v, spent, launching + slowed * chip / mixed, time)
+        s = np.exp(u)
+        scaled, clocked, chip = voltage_share * s, clock_on_power * s, chip_share * np.exp(-exponent * u)
+        v, mixed = unsaved + scaled, unslowed + chip
+        slowed, launching = overlapped * np.exp(root * np.log(mixed)), launched / s
+        time = fixed + launching + slowed
+        average = (memory_energy + chip_energy * v) / time
+        now = static_power + average + clocked * v
+        falling = launching + slowed * chip / mixed  # - dt / du
+        rise = (saved * s + average * falling) / time + clocked * (v + scaled)  # dP / du
         above = now > limit
-        low, high = np.where(above, low, s), np.where(above, s, high)
-        step = s * (limit / now) ** (now / rise)
-        before, s = s, np.where((step >= low) & (step <= high), step, np.sqrt(low * high))
-        if not np.any(np.abs(s - before) > _SETTLED * before):
+        low, high = np.where(above, low, u), np.where(above, u, high)
+        step = u + np.log(limit / now) * (now / rise)
+        before, u = u, np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+        if not np.any(np.abs(u - before) > _SETTLED):
             break
-    return s
+    return np.exp(u)

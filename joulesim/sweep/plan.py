@@ -22,6 +22,9 @@ TILE = 1 << 13
 GRID_TILE = 1 << 16
 """The same where most intermediates depend on some dimensions only, and are small."""
 
+_KEPT = 1 << 21
+"""Numbers in an array larger than all that a tile needs at once. Without it every tile's memory is mapped anew."""
+
 Region = tuple[slice, ...]
 """Where a piece lies along each dimension."""
 
@@ -82,6 +85,7 @@ class Plan:
 
     def fill(self, out: dict[str, np.ndarray], region: Region | None = None) -> None:
         """Evaluate a piece, or everything, tile by tile into arrays of the whole sweep."""
+        np.empty(_KEPT)  # freed at once: from then on glibc keeps as much free memory for the next tile's arrays
         for group in self.groups:
             inside = group.region if region is None else overlap(group.region, region)
             if not inside:
