@@ -49,7 +49,7 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
         outcome = chain.run(x, uncertainty.spread_out(known))
     fits, verdict = _verdict(outcome, x, scenario)
     _refuse_draft(fits, x, scenario)
-    reasons = _reasons(unknown, known, scenario)
+    reasons = _reasons(x, unknown, known, scenario)
 
     totals = quantities(x, outcome, scenario)
     if fits is False:
@@ -171,7 +171,8 @@ def _why(name: str, reasons: dict[str, str]) -> str:
     return reasons.get(name) or reasons["time" if name in _TIMES else "energy"]
 
 
-def _reasons(unknown: list[inputs.Unknown], known: dict[str, constants.Constant], scenario: Scenario) -> dict[str, str]:
+def _reasons(x: Inputs, unknown: list[inputs.Unknown], known: dict[str, constants.Constant],
+             scenario: Scenario) -> dict[str, str]:
     """Why a time or an energy is unknown, if it is."""
     hardware = scenario.hardware
     slow = [u for u in unknown if u.field != "hardware.memory_capacity" and "power" not in u.field]
@@ -186,8 +187,11 @@ def _reasons(unknown: list[inputs.Unknown], known: dict[str, constants.Constant]
     if scenario.boundary == "chip" and hardware.chip_share_of_memory_energy is None:
         dear["hardware.chip_share_of_memory_energy"] = hardware.why_unknown("chip_share_of_memory_energy")
 
+    starved = x.power_limit * known["limit_margin"].value <= known["power_residual"].value * known["static_power"].value
+    otherwise = "the power limit is below static power" if starved else "a number is too large or too small to compute with"
+
     def sentence(fields) -> str:
-        return "; ".join(f"{field} is unknown ({why})" for field, why in fields) or "the power limit is below static power"
+        return "; ".join(f"{field} is unknown ({why})" for field, why in fields) or otherwise
 
     above = f"hardware.idle_power.resident is unknown ({hardware.why_unknown('idle_power.resident')})"
     return {
@@ -216,8 +220,10 @@ def _verdict(o: chain.Outcome, x: Inputs, scenario: Scenario) -> tuple[bool | No
 
 def _refuse_draft(fits: bool | None, x: Inputs, scenario: Scenario) -> None:
     """A draft that does not fit beside a target that fits alone."""
+    if fits is not False or x.speculation is None:
+        return
     alone = x._replace(speculation=None)
-    if fits is False and x.speculation is not None and x.batch <= float(capacity.largest_batch(alone, capacity.memory_parts(alone))):
+    if x.batch <= float(capacity.largest_batch(alone, capacity.memory_parts(alone))):
         parts, mib = capacity.memory_parts(x), 2.0**20
         over = sum(float(parts[name]) for name in ("weights", "kv_cache", "buffers")) - float(parts["usable"])
         raise InputError(Fault("speculation.draft_model", f"expected a draft that fits beside {scenario.model.name}, got one "

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from joulesim import chain, constants, inputs
-from joulesim.errors import InputError
-from joulesim.predict import accuracy, quantities
+from joulesim.errors import Fault, InputError
+from joulesim.predict import accuracy, predict, quantities
 from joulesim.scenario import Scenario
 from joulesim.specs.base import Spec
 
@@ -46,7 +46,18 @@ class Effect(NamedTuple):
 
 
 def effects(scenario: Scenario) -> list[Effect]:
-    """Elasticity of the energy per correct answer to every number, the largest first; those without effect left out."""
+    """
+    Elasticity of the energy per correct answer to every number, the largest first; those without effect left out.
+
+    Raises
+    ------
+    InputError
+        When the energy is unknown: nothing can be said to move it.
+    """
+    energy = predict(scenario).estimates["energy_per_answer"]
+    if energy.value is None:
+        raise InputError(Fault(scenario.name, f"expected a known energy per answer, got none: {energy.reason}",
+                               "give what is missing with --set"))
     found = [*_constants(scenario), *_declared(scenario)]
     return sorted((e for e in found if abs(e.elasticity) > 1e-4), key=lambda e: -abs(e.elasticity))
 
@@ -60,7 +71,7 @@ def _energy(scenario: Scenario, c: dict[str, Any] | None = None):
 
 
 def _known(scenario: Scenario):
-    return constants.constants(scenario.hardware, scenario.runtime, inputs.expert_format(scenario))
+    return constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
 
 
 def _constants(scenario: Scenario) -> Iterator[Effect]:
@@ -79,20 +90,25 @@ def _constants(scenario: Scenario) -> Iterator[Effect]:
 
 
 def _declared(scenario: Scenario) -> Iterator[Effect]:
+    """Each number of the scenario and its device moved a little; where both ways are open, the gentler slope counts."""
     start = float(_energy(scenario))
     for group, field, value, source in (*_of_device(scenario), *_of_scenario(scenario)):
+        slopes = []
         for moved in _neighbours(value):
             try:
                 energy = float(_energy(_with(scenario, field, moved)))
-            except InputError:  # a share above 1, a count above its total: try the other side
+            except InputError:  # a share above 1, a count above its total: the other side is left
                 continue
-            yield Effect(field, group, value, _elasticity(energy, start, moved / value), None, source)
-            break
+            slopes.append(_elasticity(energy, start, moved / value))
+        if slopes:
+            yield Effect(field, group, value, min(slopes, key=abs), None, source)
 
 
 def _neighbours(value: float | int) -> tuple[float | int, ...]:
-    """The number a little up, else a little down; counts by one."""
-    return (value + 1, value - 1) if isinstance(value, int) else (value * _STEP, value / _STEP)
+    """The number a little up and a little down; counts by one. A step into another kernel is no slope."""
+    if isinstance(value, int):
+        return (value + 1, value - 1) if value > 1 else (value + 1,)
+    return value * _STEP, value / _STEP
 
 
 def _with(scenario: Scenario, field: str, value: float | int) -> Scenario:

@@ -12,7 +12,9 @@ def run(options) -> int:
     """List the formats, or show one."""
     if options.name:
         spec = catalogue.load_format(options.name)
-        listing.show_one(spec.model_dump(mode="json") | {"bits_per_weight": _bits(spec)}, options.output, lambda _, v: str(v))
+        data = spec.model_dump(mode="json")
+        sources = data.pop("sources")
+        listing.show_one(data | {"bits_per_weight": _bits(spec), "sources": sources}, options.output, lambda _, v: str(v))
         return 0
     rows = []
     for name in catalogue.names("format"):

@@ -77,8 +77,10 @@ def allowed(values: Mapping[str, Any], quantity: str, constraints: Sequence[Cons
         return good
     lines = [f"{quantity} is unknown or the deployment infeasible at {np.sum(~known):,}"] if not known.all() else []
     lines += [f"{c.text} excludes {np.sum(known & ~h):,}" for c, h in zip(constraints, held, strict=True)]
+    uncounted = "correct" in quantity and "accuracy" in values and not np.isfinite(values["accuracy"]).any()
     raise InputError(Fault(where, f"expected a point that satisfies everything, found none of {known.size:,}: "
-                           + ", ".join(lines), "loosen a constraint or widen the ranges"))
+                           + ", ".join(lines), "give task.correct and task.attempted, or minimise the figure per answer"
+                           if uncounted else "loosen a constraint or widen the ranges"))
 
 
 def best(dataset, minimise: str, subject_to: Sequence[str] = (), most: int | None = 1):

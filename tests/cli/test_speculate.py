@@ -38,6 +38,16 @@ def test_sensitivity_is_sorted_and_advises(joulesim, tmp_path):
     assert "Measure" in text and picture.stat().st_size > 1000
 
 
+def test_a_step_into_another_kernel_is_no_slope(joulesim):
+    of = {e["name"]: e["elasticity"] for e in json.loads(joulesim("sensitivity", "qwen2.5-7b-q4_0-laptop-b8", "-o", "json").out)}
+    assert -1 < of["serving.batch"] < 0  # at nine rows llama.cpp leaves its vector lanes
+
+
+def test_sensitivity_of_an_unknown_energy_is_refused(joulesim):
+    ran = joulesim("sensitivity", "qwen2.5-7b-q4_0-laptop-b8", "--set", "serving.batch=4000")
+    assert ran.status == 2 and "expected a known energy per answer, got none: does not fit" in ran.err
+
+
 def test_sensitivity_reaches_into_an_acceptance_curve(joulesim, tmp_path):
     path = tmp_path / "curve.yaml"
     path.write_text(json.dumps({

@@ -99,6 +99,8 @@ def test_an_optimum_that_does_not_exist(laptop):
     with pytest.raises(js.InputError, match="optimise: expected a point that satisfies everything, found none of 512: "
                                             "ttft <= 1 us excludes 512"):
         js.optimise(laptop, {"serving.batch": (1, 8)}, subject_to=["ttft <= 1 us"])
+    with pytest.raises(js.InputError, match="give task.correct and task.attempted, or minimise the figure per answer"):
+        js.optimise(laptop.replace({"task": {}}), {"serving.batch": (1, 8)})
     with pytest.raises(js.InputError, match="serving.batch: expected low < high"):
         js.optimise(laptop, {"serving.batch": (8, 1)})
     with pytest.raises(js.InputError, match="weights: expected a range"):
