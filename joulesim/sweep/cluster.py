@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from joulesim.errors import Fault, InputError
-from joulesim.sweep.plan import Plan, Region, cut, dtype_of
+from joulesim.sweep.plan import GRID_TILE, Plan, Region, cut, dtype_of
 from joulesim.sweep.store import Store, write_chunk
 
 _RETRIES = 5
@@ -48,7 +48,7 @@ def fill(plan: Plan, client, advance: Callable[[int], None]) -> dict[str, np.nda
     """
     regions = list(cut(plan.whole, _PIECE))
     with _shared_folder(plan) as folder:
-        shared = _mapped(plan, Path(folder), "w+")
+        shared = _mapped(plan, Path(folder))
         if not _all_see(client, folder):
             out = plan.allocate()
             for region, arrays in _run(client, _arrays, [(r, (plan.part(r),)) for r in regions]):
@@ -102,13 +102,19 @@ def _arrays(part: Plan) -> dict[str, np.ndarray]:
 
 
 def _into(part: Plan, region: Region, shape: tuple[int, ...], folder: str) -> None:
-    """Compute a piece into files that are mapped into the memory of every process."""
-    whole = {name: np.memmap(Path(folder) / name, dtype_of(name), "r+", shape=shape) for name in part.variables}
-    part.fill({name: array[region] for name, array in whole.items()})
+    """Compute a piece into files of whole arrays. Writing costs less than touching each page of a map."""
+    for tile in cut(part.whole, GRID_TILE):
+        small = part.part(tile)
+        first = [at.start + inside.start for at, inside in zip(region, tile, strict=True)]
+        for name, array in _arrays(small).items():
+            with open(Path(folder) / name, "r+b") as file:  # a tile lies in one stretch: see cut
+                file.seek(int(np.ravel_multi_index(first, shape)) * array.itemsize)
+                file.write(array)
 
 
-def _mapped(plan: Plan, folder: Path, mode: str) -> dict[str, np.ndarray]:
-    return {name: np.memmap(folder / name, dtype_of(name), mode, shape=plan.shape) for name in plan.variables}
+def _mapped(plan: Plan, folder: Path) -> dict[str, np.ndarray]:
+    """New files of that size, mapped into memory."""
+    return {name: np.memmap(folder / name, dtype_of(name), "w+", shape=plan.shape) for name in plan.variables}
 
 
 def _shared_folder(plan: Plan) -> tempfile.TemporaryDirectory:
