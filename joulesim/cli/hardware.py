@@ -45,7 +45,8 @@ def _one(h: HardwareSpec, style: str) -> int:
         if value is None:
             return f"unknown: {h.why_unknown(field)}"
         head = field.partition(".")[0]
-        text = units.show(value, UNITS[head]) if head in UNITS and isinstance(value, float) and "clock" not in field[5:] else str(value)
+        quantity = head in UNITS and isinstance(value, float) and "clock" not in field[5:]
+        text = units.show(value, UNITS[head]) if quantity else str(value)
         source = h.source(field)
         return f"{text} ({source.kind}: {source.ref})" if source and not field.startswith("unknown") else text
 

@@ -14,7 +14,8 @@ FORMATS = ("table", "json", "csv", "md")
 
 def arguments(parser) -> None:
     """Add ``-o``."""
-    parser.add_argument("-o", "--output-style", dest="output", choices=FORMATS, default="table", help="how to print (default: table)")
+    parser.add_argument("-o", "--output-style", dest="output", choices=FORMATS, default="table",
+                        help="how to print (default: table)")
 
 
 def to_json(data: Any) -> str:

@@ -59,7 +59,8 @@ def _report(p: Prediction, style: str) -> str:
         + (f"; largest batch {p.max_batch}" if p.max_batch is not None and p.feasible else ""),
     ]
     if p.feasible is False:
-        parts = [(name.replace("_", " "), units.show(size, "byte")) for name, size in (p.memory | {"headroom": p.headroom}).items()]
+        sizes = p.memory | {"headroom": p.headroom}
+        parts = [(name.replace("_", " "), units.show(size, "byte")) for name, size in sizes.items()]
         lines += ["", output.table(parts, ("memory", "size"), style)]
     else:
         lines += ["", output.table(_rows(p), ("quantity", "value", f"{p.level:.0%} interval", "note"), style)]

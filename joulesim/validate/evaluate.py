@@ -78,7 +78,8 @@ def _group(rows: np.ndarray, points: list[Point]) -> Group:
         windows = [workloads.window(p) for p in points]
         lists = [workloads.tasks().get(p.task, workloads.Task()) for p in points]
         x = x._replace(running_context=prompt + column(age for age, _ in windows),
-                       steps_per_request=column(steps for _, steps in windows), length_spread=column(t.prompt_spread for t in lists),
+                       steps_per_request=column(steps for _, steps in windows),
+                       length_spread=column(t.prompt_spread for t in lists),
                        short_rows=column(t.short_prompt for t in lists))
     return Group(rows, scenario, x, first.phase, inputs.expert_class(scenario), prompt, tuple(points))
 

@@ -146,7 +146,8 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     runtime = names("runtimes_of_vendors").get(runtime, {}).get(place, runtime)
     shape = lengths.get((row["model"], task, row["hardware"], devices, slots), {})
     nearest = min(shape, key=lambda mean: abs(mean - output), default=None)
-    requests, spread, maximum = shape.get(nearest, (_requests(workload, slots), workload.output_spread, workload.output_maximum))
+    otherwise = _requests(workload, slots), workload.output_spread, workload.output_maximum
+    requests, spread, maximum = shape.get(nearest, otherwise)
     return Point(
         table=table, row=number, source=row.get("source_url", ""), hardware=device,
         model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where),
@@ -297,7 +298,8 @@ def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: 
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     found = {axis: int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)(\d+)", text)}
     if found.get("PP", 1) > 1:
-        raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}", "pipelines are not modelled yet"))
+        raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}",
+                               "pipelines are not modelled yet"))
     data, expert = found.get("DP", 1), found.get("EP", 1)
     tensor = found.get("TP", 1)
     if expert > 1 and tensor * data != devices:  # one engine spans the devices: attention is split over them

@@ -33,7 +33,8 @@ FLAGS = re.compile(r"\b(FLAG\w*|VOIDED|LOW TRUST|not usable|do not fit)\b")
 NET = re.compile(r"idle (?:baseline |power )?subtracted", re.IGNORECASE)
 """Energies above idle."""
 
-CAP = re.compile(r"(?:power (?:cap|limit)|limit)\s*(\d+(?:\.\d+)?)\s*W|(\d+(?:\.\d+)?)\s*W(?: limit|-class|\b$)|^(\d+) W\b(?! TDP)")
+CAP = re.compile(r"(?:power (?:cap|limit)|limit)\s*(\d+(?:\.\d+)?)\s*W|(\d+(?:\.\d+)?)\s*W(?: limit|-class|\b$)"
+                 r"|^(\d+) W\b(?! TDP)")
 """Power limit of one device in the name of a variant. [W]"""
 
 TOKENS = re.compile(r"^(?:~|<=|≈)\s*(?=\d)")

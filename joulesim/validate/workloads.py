@@ -121,7 +121,8 @@ def new_share(point: Point, pool_tokens: float, history_share: float, caches_pre
     Notes
     -----
     A list that is sent again hits only if the pool holds it whole: least-recently-used eviction of a cyclic list is
-    all or nothing, with a corner rounded for what else the pool holds. First-time requests in the measured window are :math:`(U - b) / (N - b)`.
+    all or nothing, with a corner rounded for what else the pool holds. First-time requests in the measured window are
+    :math:`(U - b) / (N - b)`.
 
     References
     ----------
