@@ -26,9 +26,16 @@ demo-measure: .stamps/measure
 	$(BIN)/joulesim validate local --minutes 6 --gemma build/models --folder build/demo-measure
 
 # On a machine with an NVIDIA GPU and a CUDA build of llama-cpp-python; DRY=1 runs the same points on a stand-in.
+# RUNTIME=transformers takes PyTorch instead, in f16 alone.
+RUNTIME ?= llama_cpp
 measure-gpu:
+ifeq ($(RUNTIME),transformers)
+	$(BIN)/python -m joulesim validate local --campaign gpu-f16 --minutes 9 --folder build/measure-gpu-transformers \
+		--runtime transformers --meter nvml
+else
 	$(BIN)/python -m joulesim validate local --campaign gpu --minutes 9 --folder build/measure-gpu \
-		$(if $(DRY),--runtime fake --meter none,--runtime llama_cpp --gpu-layers -1 --meter nvml)
+		$(if $(DRY),--runtime fake --meter none,--runtime $(RUNTIME) --gpu-layers -1 --meter nvml)
+endif
 
 lint: .stamps/test
 	$(BIN)/python -m pip install --quiet ruff

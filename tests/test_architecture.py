@@ -21,6 +21,8 @@ DOORS = {
     "scipy": ("validate/", "optimise", "design.py", "sweep/"),
     "pynvml": ("measure/meters/nvml.py",),
     "llama_cpp": ("measure/runtimes/", "measure/doctor"),
+    "torch": ("measure/runtimes/transformers",),
+    "transformers": ("measure/runtimes/transformers",),
     "pandas": ("sweep/", "measure/importers/"),
 }
 """Modules that may import a library, by the start of their path in the package."""
@@ -107,7 +109,7 @@ def test_no_drawer_for_odds_and_ends():
     assert not names & {"utils.py", "common.py", "helpers.py", "misc.py"}
 
 
-HEAVY = ("pint", "matplotlib", "scipy", "xarray", "pandas", "dask", "distributed", "gguf", "llama_cpp", "pynvml", "zarr")
+HEAVY = ("pint", "matplotlib", "scipy", "xarray", "pandas", "dask", "distributed", "gguf", "llama_cpp", "pynvml", "zarr", "torch", "transformers")
 
 
 @pytest.mark.parametrize("code", [

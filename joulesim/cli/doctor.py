@@ -41,7 +41,7 @@ def examine(tries: bool = True) -> dict:
                "memory": _bytes(host.memory()), "power source": host.power_source() or "not stated",
                "host": host.describe()}
     seen = [_meter(info) for info in probed]
-    engines = [_runtime(name, tries) for name in ("llama_cpp", "llama_server")]
+    engines = [_runtime(name, tries) for name in ("llama_cpp", "llama_server", "transformers")]
     nvidia = any(info.name == "nvml" and info.available for info in probed)
     return {"machine": machine, "meters": seen, "runtimes": engines, "next": _advice(seen, engines, nvidia)}
 
@@ -63,8 +63,8 @@ def _runtime(name: str, tries: bool) -> dict:
     from joulesim.measure import runtimes
 
     known = runtimes.RUNTIMES[name]
-    if not runtimes.installed(name):
-        return {"name": name, "works": "no", "version": "", "backend": "", "note": f"{known.package} is not installed",
+    if absent := runtimes.missing(name):
+        return {"name": name, "works": "no", "version": "", "backend": "", "note": runtimes.not_there(absent),
                 "remedy": known.install}
     if not tries:
         return {"name": name, "works": "installed", "version": "", "backend": "", "note": known.title, "remedy": ""}
@@ -76,7 +76,7 @@ def _runtime(name: str, tries: bool) -> dict:
     if tried.note:
         portable = ("build without the instructions that fail here: CMAKE_ARGS='-DGGML_NATIVE=OFF -DGGML_AVX2=ON "
                     "-DGGML_FMA=ON -DGGML_F16C=ON' pip install --force-reinstall --no-cache-dir llama-cpp-python")
-        remedy = portable if "SIGILL" in tried.note else known.install
+        remedy = portable if "SIGILL" in tried.note and known.models == ".gguf" else known.install
     return {"name": name, "works": "yes" if tried.works else "no", "version": tried.facts.get("version", ""),
             "backend": tried.facts.get("backend", ""), "build": tried.facts.get("build", ""), "note": tried.note,
             "remedy": remedy}
@@ -86,14 +86,19 @@ def _advice(meters: list[dict], engines: list[dict], nvidia: bool) -> list[str]:
     lines = []
     if nvidia and not any(r["backend"] == "gpu" for r in engines):
         lines.append("An NVIDIA GPU is here and no runtime uses it: "
-                     "CMAKE_ARGS='-DGGML_CUDA=on' pip install --force-reinstall --no-cache-dir llama-cpp-python")
+                     "CMAKE_ARGS='-DGGML_CUDA=on' pip install --force-reinstall --no-cache-dir llama-cpp-python, "
+                     "or pip install 'joulesim[transformers]'")
     if not any(m["available"] for m in meters):
         lines.append("No energy meter answers: times and tokens are measured, joules stay unknown. A meter at the wall "
                      "(--meter shelly:ADDRESS) gives joules of the whole machine.")
-    if not any(r["works"] in ("yes", "installed") for r in engines):
-        lines.append("No runtime is installed: pip install 'joulesim[server]' takes a second.")
-    else:
+    ready = {r["name"] for r in engines if r["works"] in ("yes", "installed")}
+    if ready == {"transformers"}:
+        lines.append("Ready: joulesim validate local --runtime transformers --campaign gpu-f16  "
+                     "(--gpu-layers 0: on the CPU)")
+    elif ready:
         lines.append("Ready: joulesim validate local --minutes 6")
+    else:
+        lines.append("No runtime is installed: pip install 'joulesim[server]' takes a second.")
     return lines
 
 

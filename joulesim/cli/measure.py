@@ -28,7 +28,8 @@ def arguments(parser) -> None:
 
 def engine_arguments(parser) -> None:
     """Options that say on what is measured."""
-    parser.add_argument("--runtime", help="llama_cpp, llama_server, http or fake (default: the best one installed)")
+    parser.add_argument("--runtime",
+                        help="llama_cpp, llama_server, transformers, http or fake (default: the best one installed)")
     parser.add_argument("--meter",
                         help="nvml, rapl, amd, apple, jetson, shelly:ADDRESS or none (default: the first found)")
     parser.add_argument("--minutes", type=float, help="stop beginning new points after that long")
@@ -37,7 +38,8 @@ def engine_arguments(parser) -> None:
     parser.add_argument("--gemma", metavar="FOLDER",
                         help="test on Gemma-3-270M too, from its PyPI package, with files in FOLDER")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--gpu-layers", type=int, default=0, help="layers on the GPU; -1: all")
+    parser.add_argument("--gpu-layers", type=int,
+                        help="layers on the GPU; -1: all, 0: none (default: 0, of transformers -1)")
     parser.add_argument("--address", default="", help="server of --runtime http")
     parser.add_argument("--server-model", default="", help="name of the model there")
     parser.add_argument("--clock", choices=("wall", "cpu"),
@@ -90,7 +92,8 @@ def engine(options):
     if name not in runtimes.RUNTIMES:
         hint = did_you_mean(name, runtimes.RUNTIMES) or f"there is {', '.join(runtimes.RUNTIMES)}"
         raise InputError(Fault("--runtime", f"no runtime {name!r}", hint))
-    settings = Settings(threads=options.threads, gpu_layers=options.gpu_layers, address=options.address,
+    layers = runtimes.RUNTIMES[name].gpu_layers if options.gpu_layers is None else options.gpu_layers
+    settings = Settings(threads=options.threads, gpu_layers=layers, address=options.address,
                         model_name=options.server_model)
     if name == "http":
         if not options.address:
@@ -163,5 +166,5 @@ def plain(summary) -> dict:
     """A summary as plain data."""
     return {"records": str(summary.path), "split_hash": summary.hash, "clock": summary.clock, "points": summary.total,
             "measured_now": summary.measured, "measured_before": summary.before, "failed": summary.failed,
-            "left_out_by_budget": len(summary.unmeasured), "largest_drift": summary.drift,
-            "half_written_record": summary.torn or None}
+            "left_out_by_runtime": summary.impossible, "left_out_by_budget": len(summary.unmeasured),
+            "largest_drift": summary.drift, "half_written_record": summary.torn or None}

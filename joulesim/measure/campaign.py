@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import tempfile
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from joulesim.errors import Fault, InputError
 from joulesim.measure import conditions, host, synth
 from joulesim.measure.meters.base import Meter, NoMeter
 from joulesim.measure.outcome import Latency, Spread, Throughput, Tokens
@@ -24,6 +24,7 @@ from joulesim.measure.plan import Campaign, Point, Resident, in_order, split_has
 from joulesim.measure.record import Device, Idle, Record, State, content_hash, fields_of
 from joulesim.measure.records import RecordFile
 from joulesim.measure.repeats import WANTED, median_interval, variation
+from joulesim.measure.runtimes import RUNTIMES
 from joulesim.measure.runtimes.base import Settings
 from joulesim.measure.validity import Reason, Validity
 from joulesim.measure.worker import Worker, WorkerError
@@ -67,6 +68,8 @@ class Summary:
     before: int = 0
     """Records that were there."""
     failed: int = 0
+    impossible: int = 0
+    """Points of phases or formats that the engine does not have; left out of the total."""
     unmeasured: list[str] = field(default_factory=list)
     """Points that the budget did not reach."""
     drift: float | None = None
@@ -154,13 +157,18 @@ class Runner:
     def _run(self) -> Summary:
         clock = self._clock or self._suitable_clock()
         self._clock = clock
-        points = [p for p in self.campaign.points() if p.call.phase in self._facts["phases"]]
+        points = [p for p in self.campaign.points() if self._can(p)]
+        if not points:
+            formats = ", ".join(sorted({p.weights for p in self.campaign.points()}))
+            fault = Fault(f"campaign {self.campaign.name}", f"no point that {self.engine} can make, in {formats}",
+                          "choose a campaign in its formats")
+            raise InputError(fault)
         with RecordFile(self.path) as file:
             mine = [r.campaign for r in file.records if r.campaign and r.campaign.hash == self.hash]
             mine = [place for place in mine if place.role in ("fit", "test")]
             done = {(place.point, place.repeat) for place in mine}
             summary = Summary(self.path, self.hash, clock, len(points) * self.campaign.rounds, before=len(mine),
-                              torn=str(file.torn or ""))
+                              impossible=len(self.campaign.points()) - len(points), torn=str(file.torn or ""))
             self._baseline(file, "empty", summary)
             for number in range(self.campaign.rounds):
                 missing = [p for p in points if (p.name, number) not in done]
@@ -176,6 +184,12 @@ class Runner:
     def _suitable_clock(self) -> Literal["wall", "cpu"]:
         """CPU time for one thread on a CPU, where neighbours make wall time noise; else wall time."""
         return "cpu" if self._facts.get("backend") != "gpu" and self.settings.threads == 1 else "wall"
+
+    def _can(self, point: Point) -> bool:
+        """Whether the engine has the phase and the formats of a point."""
+        formats = self._facts.get("formats")
+        return point.call.phase in self._facts["phases"] and (
+            formats is None or [point.weights, point.kv_format] in formats)
 
     def _out_of_time(self) -> bool:
         return self.budget is not None and self._clocks.monotonic() - self._began >= self.budget
@@ -194,7 +208,7 @@ class Runner:
     def _check_drift(self, file: RecordFile, summary: Summary) -> None:
         """Measure the drift point once more."""
         point = self.campaign.drift_point()
-        if point and not self._out_of_time():
+        if point and self._can(point) and not self._out_of_time():
             self._resident(file, Resident(*point[:3], [point]), len(self._drift), summary)
 
     def _with_worker(
@@ -385,6 +399,8 @@ class Runner:
     def _described(self, model: str, resident: Resident) -> dict[str, Any]:
         if self._facts.get("modelled"):
             return {"shape": self.campaign.shape(resident.model).model_dump(exclude={"sources"}, exclude_none=True)}
+        if self._facts.get("describes"):
+            return self._worker.ask("describe")
         return synth.description(model)
 
     @contextlib.contextmanager
@@ -394,12 +410,9 @@ class Runner:
             yield self._file(resident)
             return
         shape = self.campaign.shape(resident.model)
-        if self._facts.get("modelled"):
+        if RUNTIMES[self.engine].models == ".json":
             with tempfile.TemporaryDirectory(prefix="joulesim-") as folder:
-                sizes = Path(folder) / f"{resident.model}.json"
-                sizes.write_text(json.dumps({"weights": resident.weights, **shape.model_dump(exclude={"sources"}),
-                                             "parameters": shape.parameters, "head_channels": shape.head_channels}))
-                yield str(sizes)
+                yield str(synth.write_sizes(Path(folder) / f"{resident.model}.json", shape, resident.weights))
             return
         if self.models:
             kept = self.models / f"{resident.model}-{resident.weights}-{_short(shape)}.gguf"

@@ -36,7 +36,7 @@ def trial(engine: str, settings: Settings) -> Tried:
     first = _failure(engine, settings)
     if isinstance(first, dict):
         return Tried(settings, True, first, "")
-    if settings.repack:
+    if settings.repack and runtimes.RUNTIMES[engine].models == ".gguf":
         plain = settings.model_copy(update={"repack": False})
         second = _failure(engine, plain)
         if isinstance(second, dict):
@@ -47,13 +47,15 @@ def trial(engine: str, settings: Settings) -> Tried:
 
 def _failure(engine: str, settings: Settings) -> dict | str:
     """Facts of an engine that works, or what went wrong."""
-    if not runtimes.installed(engine):
-        known = runtimes.RUNTIMES[engine]
-        return f"{known.package} is not installed; {known.install}"
+    known = runtimes.RUNTIMES[engine]
+    if absent := runtimes.missing(engine):
+        return f"{runtimes.not_there(absent)}; {known.install}"
     with tempfile.TemporaryDirectory(prefix="joulesim-") as folder:
         try:
-            model = str(Path(folder) / "tiny.gguf")
-            if engine != "fake":
+            model = str(Path(folder) / f"tiny{known.models}")
+            if known.models == ".json":
+                synth.write_sizes(model, _TINY, "f16")
+            else:
                 synth.write(model, _TINY, "q4_0")
             with Worker(engine) as worker:
                 worker.ask("open", timeout=_PATIENCE, model=model, settings=settings.model_dump())

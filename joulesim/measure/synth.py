@@ -8,6 +8,7 @@ tile. Logits are finite and of ordinary size, but rows of a matrix repeat, so th
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,6 +143,14 @@ def write(path: str | os.PathLike, shape: Shape, weights: str, seed: int = 0) ->
         raise InputError(Fault(str(path), what, "choose another folder")) from None
     finally:
         partial.unlink(missing_ok=True)
+    return path
+
+
+def write_sizes(path: str | os.PathLike, shape: Shape, weights: str) -> Path:
+    """Write a model's sizes and format alone, for engines that draw their weights themselves."""
+    path, sizes = Path(path), shape.model_dump(exclude={"sources"})
+    path.write_text(json.dumps({**sizes, "weights": weights, "parameters": shape.parameters,
+                                "head_channels": shape.head_channels}))
     return path
 
 

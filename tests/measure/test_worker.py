@@ -90,7 +90,7 @@ def test_a_child_that_never_says_hello(monkeypatch):
 def test_unknown_and_missing_runtimes(monkeypatch):
     with pytest.raises(NotFoundError, match="runtime llama_ccp: no such runtime. Did you mean llama_cpp?"):
         runtimes.load("llama_ccp")
-    monkeypatch.setattr(runtimes, "installed", lambda name: False)
+    monkeypatch.setattr(runtimes, "missing", lambda name: list(runtimes.RUNTIMES[name].packages))
     with pytest.raises(NotFoundError, match=r"the package xllamacpp is not installed; pip install 'joulesim\[server\]'"):
         runtimes.load("llama_server")
     assert runtimes.default() is None

@@ -93,7 +93,7 @@ def test_doctor(capsys):
     assert main(["doctor", "--quick", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {m["name"] for m in found["meters"]} == {"nvml", "amd", "apple", "jetson", "rapl"}
-    assert {r["name"] for r in found["runtimes"]} == {"llama_cpp", "llama_server"}
+    assert {r["name"] for r in found["runtimes"]} == {"llama_cpp", "llama_server", "transformers"}
     assert all(r["remedy"] for r in found["runtimes"] if r["works"] == "no")
     assert found["next"]
 

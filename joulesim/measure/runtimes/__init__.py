@@ -14,28 +14,44 @@ class Known(NamedTuple):
     """An engine that joulesim can drive."""
 
     title: str
-    package: str
-    """Python package that it needs; empty: none."""
+    packages: tuple[str, ...]
+    """Python packages that it needs."""
     install: str
-    """Command that brings it."""
+    """Command that brings them."""
+    models: str = ".gguf"
+    """What it opens as a synthetic model: a ``.gguf``, or a ``.json`` of sizes."""
+    gpu_layers: int = 0
+    """Layers on the GPU when nothing is said; -1: all."""
 
 
 RUNTIMES = {
-    "llama_cpp": Known("llama.cpp, call by call", "llama_cpp",
+    "llama_cpp": Known("llama.cpp, call by call", ("llama_cpp",),
                        "pip install 'joulesim[llama]'  (compiles for about 4 minutes)"),
-    "llama_server": Known("llama.cpp's server, prebuilt", "xllamacpp", "pip install 'joulesim[server]'"),
-    "http": Known("any OpenAI-compatible server", "", ""),
-    "fake": Known("an arithmetic stand-in that computes nothing, for dry runs", "", ""),
+    "llama_server": Known("llama.cpp's server, prebuilt", ("xllamacpp",), "pip install 'joulesim[server]'"),
+    "transformers": Known("Hugging Face transformers on PyTorch, pass by pass", ("torch", "transformers"),
+                          "pip install 'joulesim[transformers]'", models=".json", gpu_layers=-1),
+    "http": Known("any OpenAI-compatible server", (), ""),
+    "fake": Known("an arithmetic stand-in that computes nothing, for dry runs", (), "", models=".json"),
 }
 """Engines by name; each is a module of this package with a class ``Engine``."""
 PREFERRED = ("llama_cpp", "llama_server")
 """Engines that are taken when none is named, best first."""
 
 
+def missing(name: str) -> list[str]:
+    """Packages of an engine that are not there."""
+    return [package for package in RUNTIMES[name].packages if find_spec(package) is None]
+
+
+def not_there(packages: list[str]) -> str:
+    """Says which packages are missing."""
+    several = len(packages) > 1
+    return f"the package{'s' * several} {' and '.join(packages)} {'are' if several else 'is'} not installed"
+
+
 def installed(name: str) -> bool:
-    """Whether an engine's package is there."""
-    package = RUNTIMES[name].package
-    return not package or find_spec(package) is not None
+    """Whether an engine's packages are there."""
+    return not missing(name)
 
 
 def default() -> str | None:
@@ -48,10 +64,10 @@ def load(name: str) -> Runtime:
     if name not in RUNTIMES:
         hint = did_you_mean(name, RUNTIMES) or f"there is {', '.join(RUNTIMES)}"
         raise NotFoundError(Fault(f"runtime {name}", "no such runtime", hint))
-    if not installed(name):
-        known = RUNTIMES[name]
-        raise NotFoundError(Fault(f"runtime {name}", f"the package {known.package} is not installed", known.install))
+    if absent := missing(name):
+        raise NotFoundError(Fault(f"runtime {name}", not_there(absent), RUNTIMES[name].install))
     return import_module(f"joulesim.measure.runtimes.{name}").Engine()
 
 
-__all__ = ["PREFERRED", "RUNTIMES", "Call", "Known", "Runtime", "Settings", "default", "installed", "load"]
+__all__ = ["PREFERRED", "RUNTIMES", "Call", "Known", "Runtime", "Settings", "default", "installed", "load", "missing",
+           "not_there"]
