@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -265,7 +266,7 @@ class Runner:
         jumped = (self._clocks.wall() - wall) - (stop - start)
         judged = times["cpu"] if self._clock == "cpu" else times["wall"]
         others = surroundings.others(sum(times["cpu"]))
-        state = self._state(others)
+        state = self._state(others).model_copy(update={"core_probe": _probed(judged, times.get("probe") or [])})
         reasons = [*self._doubts(judged, times, state), *reading.reasons]
         if abs(jumped) > JUMP:
             reasons.append(Reason(code="clock-jump", detail=f"the wall clock jumped by {jumped:+.3g} s"))
@@ -424,6 +425,13 @@ class Runner:
     def _file(self, resident: Resident) -> str:
         """A given file; ``{weights}`` in its path stands for the format."""
         return self.files[resident.model].replace("{weights}", resident.weights)
+
+
+def _probed(times: list[float], probes: list[float]) -> float | None:
+    """Probe that belongs to the median time: the median call takes the median ratio of call and probe times it. [s]"""
+    if not probes:
+        return None
+    return statistics.median(times) / statistics.median(t / p for t, p in zip(times, probes, strict=True))
 
 
 def _spread(samples: list[float]) -> Spread:

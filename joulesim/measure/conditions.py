@@ -58,6 +58,8 @@ class State(Observed):
     persistence: bool | None = None
     background_load: NonNegative | None = None
     """CPU use of other processes. [cores]"""
+    core_probe: NonNegative | None = None
+    """CPU time of a fixed piece of arithmetic while the median call ran: how fast the core was just then. [s]"""
 
 
 class Runtime(Observed):

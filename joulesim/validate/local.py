@@ -4,12 +4,13 @@ Constants of the machine in front of you, from records of single calls.
 A call of :math:`N` rows takes
 
 .. math::
-   t = t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f)
-       + \sigma\,\frac{B^2}{B + B_0} + \frac{4\,\ell\,h\,d\,\sum p}{a(n)}
+   t = s^\gamma \Big[t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f)
+       + \frac{4\,\ell\,h\,d\,\sum p}{a(n)}\Big] + s^\delta \sigma\,\frac{B^2}{B + B_0}
 
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
 :math:`f`, weight bytes :math:`B` of which about :math:`B_0` stay in a cache, query heads :math:`h` of :math:`d`
-channels and positions :math:`p` looked at.
+channels and positions :math:`p` looked at. :math:`s` is how much slower than at its best the core was just then, by a
+probe beside each repeat (1 with wall time): arithmetic follows it, memory traffic follows it less.
 :math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
 change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
 """
@@ -29,14 +30,15 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 """Rows of a call at which the table of each format has an entry."""
 QUERIES = (1, 8, 32, 64, 512)
 """Rows of a sequence at which the attention rate has an entry."""
-_COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream", "resident_bytes")
+_COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream", "resident_bytes",
+           "core_exponent", "stream_exponent")
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
         "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
 """Bits a stored weight takes; another format counts as 8."""
 _PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 2.0),
           "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "resident_bytes": (2e7, 1.5),
           "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
-          "extra_columns": (30.0, 1.5)}
+          "extra_columns": (30.0, 1.5), "core_exponent": (0.8, 0.4), "stream_exponent": (0.3, 0.7)}
 """Start and spread of the logarithm of each constant; wide, and beaten by any record that says something."""
 _NOISE = 0.05
 """Scatter of the logarithm that a record is trusted to."""
@@ -63,6 +65,8 @@ class Points:
     positions: np.ndarray
     """Query heads times channels times positions, over all layers."""
     bytes: np.ndarray
+    slowness: np.ndarray
+    """Core probe over the best one of all records; 1 without. [1]"""
     owner: np.ndarray
     """Call that a matrix belongs to."""
     matrix_format: np.ndarray
@@ -100,7 +104,7 @@ def points(records: Iterable[Record]) -> Points:
     """
     Calls in records, the rounds of each joined. Invalid and modelled ones are left out.
 
-    With CPU time the fastest repeat counts, which a neighbour can only slow down; with wall time the median.
+    The median of the repeats counts; of several rounds in CPU time the fastest, which a neighbour can only slow down.
     """
     joined: dict[str, list[Record]] = {}
     for record in records:
@@ -111,16 +115,17 @@ def points(records: Iterable[Record]) -> Points:
         fault = Fault("records", "expected calls that were measured, got none", "run `joulesim validate local` first")
         raise InputError(fault)
     columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
+    best = min((r.state.core_probe for group in joined.values() for r in group if r.state.core_probe), default=None)
     for group in joined.values():
-        _add(columns, group)
+        _add(columns, group, best)
     return Points(**{name: value if name in ("rounds", "records") else np.array(value)
                      for name, value in columns.items()})
 
 
-def _add(columns: dict[str, list], group: list[Record]) -> None:
-    """Append a call to the columns."""
-    first, owner = group[0], len(columns["time"])
-    times = [_time(record) for record in group]
+def _add(columns: dict[str, list], group: list[Record], best: float | None) -> None:
+    """Append a call to the columns; ``best`` is the shortest core probe."""
+    owner, times = len(columns["time"]), [record.latency.e2e_latency.median for record in group]
+    first = group[int(np.argmin(times))] if group[0].clock == "cpu" else group[0]
     call, model = first.scenario["call"], first.scenario["model"]
     model = {**_of_shape(model.get("shape"), first.scenario["weights"]), **model}
     rows = call["sequences"] * call["tokens"]
@@ -143,17 +148,13 @@ def _add(columns: dict[str, list], group: list[Record]) -> None:
         stored += height * width * times_used * BITS.get(kind, 8) / 8
     for name, value in (
         ("time", min(times) if first.clock == "cpu" else float(np.median(times))),
+        ("slowness", first.state.core_probe / best if best and first.state.core_probe else 1.0),
         ("rounds", times), ("records", first),
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
         ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
         ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked), ("bytes", stored),
     ):
         columns[name].append(value)
-
-
-def _time(record: Record) -> float:
-    seen = record.latency.e2e_latency
-    return seen.percentiles.get("0", seen.median) if record.clock == "cpu" else seen.median
 
 
 def _of_shape(shape: dict[str, Any] | None, weights: str) -> dict[str, Any]:
@@ -223,7 +224,8 @@ def fit(calls: Points, effort: int = 80) -> LocalFit:
     design = _design(names, formats, calls)
 
     def residuals(logs):
-        modelled = np.log(_evaluate(logs, design, calls) / calls.time) / _NOISE
+        with np.errstate(over="ignore"):  # a step far out is taken back
+            modelled = np.log(_evaluate(logs, design, calls) / calls.time) / _NOISE
         return np.concatenate([modelled, (logs - start) / spread, (logs[high] - logs[low]) / _NEIGHBOURS])
 
     found = least_squares(residuals, start, loss="soft_l1", f_scale=2.0, max_nfev=effort, x_scale="jac")
@@ -283,13 +285,14 @@ def _times(logs, names, formats, calls: Points, strange: str | None) -> np.ndarr
 
 
 def _evaluate(logs: np.ndarray, design: _Design, calls: Points) -> np.ndarray:
-    per_call, per_layer, per_element, per_sequence, stream, resident = np.exp(logs[design.common])
+    per_call, per_layer, per_element, per_sequence, stream, resident, core, streaming = np.exp(logs[design.common])
     low, high, weight = design.table
     per_weight = np.exp(((1 - weight) * logs[low] + weight * logs[high]).mean(axis=1))
     columns = calls.matrix_columns + np.exp(logs[design.extra].mean(axis=1))
     products = np.bincount(calls.owner, per_weight * calls.matrix_batch * calls.matrix_rows * columns, len(calls))
     a_low, a_high, a_weight = design.attention
     attention = np.exp((1 - a_weight) * logs[a_low] + a_weight * logs[a_high]) * 4 * calls.positions
-    return (per_call + per_layer * calls.layers * calls.passes + per_element * calls.element_work
-            + per_sequence * calls.layers * calls.sequences + stream * calls.bytes**2 / (calls.bytes + resident)
-            + products + attention)
+    working = (per_call + per_layer * calls.layers * calls.passes + per_element * calls.element_work
+               + per_sequence * calls.layers * calls.sequences + products + attention)
+    return (calls.slowness**core * working
+            + calls.slowness**streaming * stream * calls.bytes**2 / (calls.bytes + resident))

@@ -7,7 +7,7 @@ import pytest
 from joulesim.measure import synth
 from joulesim.measure.parity import Parity
 from joulesim.measure.probe import trial
-from joulesim.measure.runtimes.base import Answer, Settings
+from joulesim.measure.runtimes.base import Answer, Settings, repeat
 from joulesim.measure.worker import Worker, WorkerError
 
 TINY = synth.Shape(width=256, layers=2, heads=4, kv_heads=2, ffn=512, vocabulary=600)
@@ -107,3 +107,10 @@ def test_the_server_answers_and_is_measured(model):
             assert times["cpu"] and times["wall"]
         (said,) = worker.ask("generate", prompts=["w1 w2"], max_tokens=4)
     assert said["finish"] in ("length", "stop") and said["output_tokens"] <= 4 and said["cpu_time"] > 0
+
+
+def test_a_probe_of_the_core_stands_beside_every_repeat_in_cpu_time():
+    for clock, probed in (("cpu", True), ("wall", False)):
+        times = repeat(lambda: None, lambda: None, clock, 0.0, 0.05, 3)
+        assert len(times.probe) == (len(times.cpu) if probed else 0)
+        assert all(t > 0 for t in times.probe)

@@ -56,6 +56,26 @@ def test_constants_are_those_of_the_stand_in(fitted):
     assert found["q4_0@512"].identified
 
 
+def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
+    slowness = np.random.default_rng(1).uniform(1.0, 1.7, 10_000)
+
+    def slowed(record, s):
+        seen = record.latency.e2e_latency
+        if seen is None:
+            return record
+        stretched = seen.model_copy(update={"median": seen.median * s, "mean": seen.mean * s})
+        return record.model_copy(update={
+            "clock": "cpu", "state": record.state.model_copy(update={"core_probe": 1e-4 * s}),
+            "latency": record.latency.model_copy(update={"e2e_latency": stretched})})
+
+    calls = local.points([slowed(r, s) for r, s in zip(read_records(records), slowness, strict=False)])
+    again = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
+    of, known = ({c.name: c.value for c in f.constants()} for f in (again, fitted))
+    assert of["core_exponent"] == pytest.approx(1.0, abs=0.1)
+    assert of["q4_0@512"] == pytest.approx(known["q4_0@512"], rel=0.1)
+    assert all(e.passed for e in local_errors.held_out(again, calls))
+
+
 def test_a_format_that_was_never_seen_is_the_mean_of_the_others(calls, fitted):
     mine = calls.of(lambda r: r.scenario["weights"] == "q4_0")
     known, strange = fitted.predict(mine), fitted.predict(mine, strange="q4_0")

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from joulesim.measure.reading import Count, Observed
@@ -75,6 +76,8 @@ class Times(NamedTuple):
     """[s]"""
     cpu: list[float]
     """CPU time of the engine's process; empty where it cannot be seen. [s]"""
+    probe: list[float]
+    """CPU time of :func:`probe`, the mean of before and after each repeat; empty with wall time. [s]"""
 
 
 class Runtime(ABC):
@@ -137,6 +140,23 @@ class Answer(Observed):
     """Calls of the target model."""
 
 
+_PROBED = np.linspace(0.0, 1.0, 1 << 15, dtype=np.float32)
+"""Numbers that stay in the second-level cache."""
+
+
+def probe() -> float:
+    """
+    CPU time of a fixed piece of arithmetic: how fast the core is at the moment. [s]
+
+    A virtual core shares its caches and issue slots with neighbours that nothing here can see; a second of CPU time is
+    worth more or less from one moment to the next.
+    """
+    start = time.process_time()
+    for _ in range(20):
+        np.dot(_PROBED, _PROBED)
+    return time.process_time() - start
+
+
 def repeat(once: Callable[[], None], after: Callable[[], None], clock: str, at_least: float, at_most: float,
            repeats: int) -> Times:
     """
@@ -153,13 +173,16 @@ def repeat(once: Callable[[], None], after: Callable[[], None], clock: str, at_l
     repeats : int
         Fewest repeats, unless the time is up.
     """
-    times = Times([], [])
+    times = Times([], [], [])
     began = time.perf_counter()
     while True:
+        before = probe() if clock == "cpu" else 0.0
         wall, cpu = time.perf_counter(), time.process_time()
         once()
         times.cpu.append(time.process_time() - cpu)
         times.wall.append(time.perf_counter() - wall)
+        if clock == "cpu":
+            times.probe.append((before + probe()) / 2)
         after()
         spent = time.perf_counter() - began
         judged: Sequence[float] = times.cpu if clock == "cpu" else times.wall

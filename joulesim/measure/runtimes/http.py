@@ -127,12 +127,12 @@ class Engine(Runtime):
             times = repeat(lambda: self._together(wanted), lambda: None, clock, at_least, at_most, repeats)
             return times._replace(cpu=times.cpu if self._sees_cpu else [])._asdict()
         longer = wanted.model_copy(update={"tokens": _STEPS + 1})
-        found = Times([], [])
+        found = Times([], [], [])
         began = time.perf_counter()
         while not found.wall or (time.perf_counter() - began < at_most
                                  and (time.perf_counter() - began < at_least or len(found.wall) < repeats)):
             long, short = self._both(longer), self._both(wanted)
-            for series, a, b in zip(found, long, short, strict=True):
+            for series, a, b in zip((found.wall, found.cpu), long, short, strict=True):
                 series.append(max(a - b, 0.0) / _STEPS)
         return found._replace(cpu=found.cpu if self._sees_cpu else [])._asdict()
 
