@@ -15,6 +15,8 @@ _PUBLIC = {
     "scale": "joulesim.hypothetical",
     "sobol": "joulesim.design",
     "random_design": "joulesim.design",
+    "read_records": "joulesim.measure.records",
+    "fit": "joulesim.validate.local",
     "load_scenario": "joulesim.scenario",
     "Scenario": "joulesim.scenario",
     "load_hardware": "joulesim.catalogue",

@@ -204,15 +204,17 @@ class LocalFit:
                 for name, log, error in zip(self.names, self.logs, errors, strict=True)]
 
 
-def fit(calls: Points, effort: int = 80) -> LocalFit:
+def fit(calls: Points | Iterable[Record], effort: int = 80) -> LocalFit:
     """
-    Constants of the machine from calls.
+    Constants of the machine from calls, or from the records of a campaign without those that it set aside.
 
     The residual is that of the logarithm, so a small call weighs as much as a large one; a soft loss keeps a few
     disturbed records from pulling. ``effort`` bounds the steps of the search.
     """
     from scipy.optimize import least_squares
 
+    if not isinstance(calls, Points):
+        calls = points(calls).of(lambda record: record.campaign.role == "fit")
     formats = calls.formats
     names = [*_COMMON, *(f"attention@{n}" for n in QUERIES),
              *(f"{kind}@{n}" for kind in formats for n in ROWS), *(f"{kind}:extra_columns" for kind in formats)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
+import joulesim as js
 from joulesim.catalogue import data_root
 from joulesim.cli import main
 from joulesim.errors import InputError
@@ -54,6 +55,11 @@ def test_constants_are_those_of_the_stand_in(fitted):
     assert found["f16@512"].value == pytest.approx(5e-11, rel=0.1)
     assert found["attention@1"].value == pytest.approx(8e-11, rel=0.05)
     assert found["q4_0@512"].identified
+
+
+def test_a_script_fits_what_a_campaign_wrote(records, fitted):
+    again = js.fit(js.read_records(records))
+    assert again.records_hash == fitted.records_hash and again.constants() == fitted.constants()
 
 
 def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
