@@ -167,4 +167,4 @@ def plain(summary) -> dict:
     return {"records": str(summary.path), "split_hash": summary.hash, "clock": summary.clock, "points": summary.total,
             "measured_now": summary.measured, "measured_before": summary.before, "failed": summary.failed,
             "left_out_by_runtime": summary.impossible, "left_out_by_budget": len(summary.unmeasured),
-            "largest_drift": summary.drift, "half_written_record": summary.torn or None}
+            "largest_drift": summary.drift, "sampling_cores": summary.sampling, "half_written_record": summary.torn or None}

@@ -72,7 +72,9 @@ def evaluate(records: Path, seen: dict, campaign: dict) -> tuple[dict, str, str]
     verdict = ("Dry run: times are computed by a stand-in, nothing here was measured." if modelled else
                f"Held-out errors {'are within' if passed else 'miss'} their bars; times are "
                f"{'CPU time of one thread' if first.clock == 'cpu' else 'wall time'}.")
-    joules = (f"{len(metered)} windows were metered at the {metered[0].boundary} boundary." if metered else
+    sampling = [r.state.sampling for r in metered if r.state.sampling is not None]
+    cost = f" Sampling took at most {max(sampling):.2%} of a core." if sampling else ""
+    joules = (f"{len(metered)} windows were metered at the {metered[0].boundary} boundary.{cost}" if metered else
               f"Joules are unknown: {first.energy_reason}.")
     plain = [{**e._asdict(), "bar": e.bar, "passed": e.passed} for e in errors]
     for row in plain:

@@ -75,8 +75,8 @@ class Summary:
     """Points that the budget did not reach."""
     drift: float | None = None
     """Largest change of the drift point."""
-    overhead: float = 0.0
-    """Largest CPU share that sampling the meter took. [cores]"""
+    sampling: float | None = None
+    """Largest CPU share that sampling the meter took; ``None`` where nothing was sampled. [cores]"""
     torn: str = ""
     """What became of a half-written record that was found."""
 
@@ -266,7 +266,9 @@ class Runner:
         jumped = (self._clocks.wall() - wall) - (stop - start)
         judged = times["cpu"] if self._clock == "cpu" else times["wall"]
         others = surroundings.others(sum(times["cpu"]))
-        state = self._state(others).model_copy(update={"core_probe": _probed(judged, times.get("probe") or [])})
+        state = self._state(others).model_copy(update={
+            "core_probe": _probed(judged, times.get("probe") or []),
+            "sampling": reading.overhead if reading.samples else None})
         reasons = [*self._doubts(judged, times, state), *reading.reasons]
         if abs(jumped) > JUMP:
             reasons.append(Reason(code="clock-jump", detail=f"the wall clock jumped by {jumped:+.3g} s"))
@@ -355,6 +357,8 @@ class Runner:
         counts = counts and record.campaign.role != "drift"
         summary.measured += counts
         summary.failed += record.validity.verdict == "invalid"
+        if record.state.sampling is not None:
+            summary.sampling = max(summary.sampling or 0.0, record.state.sampling)
         if self._drift:
             summary.drift = max(abs(value / self._drift[0] - 1) for value in self._drift)
         if counts:

@@ -58,6 +58,8 @@ class State(Observed):
     persistence: bool | None = None
     background_load: NonNegative | None = None
     """CPU use of other processes. [cores]"""
+    sampling: NonNegative | None = None
+    """CPU time that sampling the meter took over the window; null where nothing was sampled. [cores]"""
     core_probe: NonNegative | None = None
     """CPU time of a fixed piece of arithmetic while the median call ran: how fast the core was just then. [s]"""
 

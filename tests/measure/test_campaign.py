@@ -14,7 +14,9 @@ from joulesim.errors import InputError
 from joulesim.measure import campaign as campaign_module
 from joulesim.measure import runtimes
 from joulesim.measure.campaign import Clocks, Runner
+from joulesim.measure.meters.sampled import Channel, SampledMeter
 from joulesim.measure.plan import in_order, known_models, read_campaign, split_hash
+from joulesim.measure.reading import MeterInfo
 from joulesim.measure.records import RecordFile, RecordFileError, read_records
 from joulesim.measure.runtimes.base import Settings
 
@@ -225,3 +227,12 @@ def test_faults_of_a_declaration():
     typo = declared(groups=[DECLARED["groups"][0] | {"models": ["s14"]}])
     with pytest.raises(InputError, match="no shape and no file 's14'. Did you mean s1"):
         known_models(typo, {}, "tiny.yaml")
+
+
+def test_records_and_summary_say_what_sampling_cost(tmp_path):
+    info = MeterInfo(name="fake", boundary="board", method="sampled power", update_period=1e-7)
+    meter = SampledMeter(info, [Channel("gpu", power=lambda: 42.0)], period=1e-3)
+    summary = Runner(declared(rounds=1), tmp_path / "r.jsonl", "fake", meter=meter).run()
+    costs = [r.state.sampling for r in read_records(tmp_path / "r.jsonl") if r.state.sampling is not None]
+    assert costs and summary.sampling > 0 and min(costs) >= 0
+    assert Runner(declared(), tmp_path / "bare.jsonl", "fake").run().sampling is None
