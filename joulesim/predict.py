@@ -197,7 +197,8 @@ def _reasons(x: Inputs, unknown: list[inputs.Unknown], known: dict[str, constant
     return {
         "time": sentence((u.field, u.reason) for u in slow),
         "energy": sentence(dear.items()),
-        "tpot": "one output token has no decode step" if not slow else sentence((u.field, u.reason) for u in slow),
+        "tpot": "one output token has no decode step" if np.max(x.new_tokens) <= 1
+        else sentence((u.field, u.reason) for u in slow),
         "energy_above_idle_per_answer": above if not dear else sentence(dear.items()),
     }
 

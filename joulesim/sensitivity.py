@@ -57,7 +57,7 @@ def effects(scenario: Scenario) -> list[Effect]:
     energy = predict(scenario).estimates["energy_per_answer"]
     if energy.value is None:
         raise InputError(Fault(scenario.name, f"expected a known energy per answer, got none: {energy.reason}",
-                               "give what is missing with --set"))
+                               "change that with --set"))
     found = [*_constants(scenario), *_declared(scenario)]
     return sorted((e for e in found if abs(e.elasticity) > 1e-4), key=lambda e: -abs(e.elasticity))
 

@@ -89,6 +89,15 @@ def test_every_profile_predicts_a_number_or_a_reason(name):
                 why in e.reason for why in ("unknown", "static power", "does not fit")), name
 
 
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"hardware.memory_bandwidth": "1e-300 B/s"}, "a number is too large or too small to compute with"),
+    ({"power_cap": "1 W"}, "the power limit is below static power"),
+])
+def test_a_number_that_cannot_be_worked_out_says_why(change, reason):
+    p = predict(load_scenario("qwen2.5-7b-q4_0-laptop-b8").replace(change))
+    assert {p.estimates[name].reason for name in ("tpot", "e2e_latency", "energy_per_answer")} == {reason}
+
+
 def test_an_infeasible_deployment_is_the_arithmetic_and_no_number():
     p = predict(load_scenario("deepseek-v3-h200"))
     assert p.feasible is False and p.max_batch == 0 and p.headroom < 0

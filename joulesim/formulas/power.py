@@ -210,7 +210,11 @@ def clock_factor(
 
 def _limited_clock(full, time, limit, static_power, memory_energy, chip_energy, clock_on_power, voltage_share, fixed,
                    launched, overlapped, chip_share, exponent):
-    """Clock of calls that would draw ``full``, more than the limit, in ``time`` at full clock."""
+    """
+    Clock of calls that would draw ``full``, more than the limit, in ``time`` at full clock.
+
+    A step is :func:`time_at` and :func:`power_at` with their derivatives, written out because they share most terms.
+    """
     saved, unslowed, root, unsaved = chip_energy * voltage_share, 1.0 - chip_share, 1.0 / exponent, 1.0 - voltage_share
     average = (memory_energy + chip_energy) / time
     rise = (saved + average * (launched + overlapped * chip_share)) / time + clock_on_power * (1.0 + voltage_share)

@@ -60,7 +60,7 @@ def measure_task(
                      "kv_cache": settings.kv_format},
         "device": seen.model_copy(update={"names": seen.names or (host.processor(),),
                                           "host": seen.host or host.describe()}),
-        "state": meter.state().model_copy(update={"power_source": host.power_source()}),
+        "state": meter.state().model_copy(update={"power_source": host.power_source(), "sampling": reading.overhead}),
         "runtime": conditions.Runtime(**opened),
         "clock": "wall",
         "cpu_time": sum(cpu) if None not in cpu else None,

@@ -267,8 +267,7 @@ class Runner:
         judged = times["cpu"] if self._clock == "cpu" else times["wall"]
         others = surroundings.others(sum(times["cpu"]))
         state = self._state(others).model_copy(update={
-            "core_probe": _probed(judged, times.get("probe") or []),
-            "sampling": reading.overhead if reading.samples else None})
+            "core_probe": _probed(judged, times.get("probe") or []), "sampling": reading.overhead})
         reasons = [*self._doubts(judged, times, state), *reading.reasons]
         if abs(jumped) > JUMP:
             reasons.append(Reason(code="clock-jump", detail=f"the wall clock jumped by {jumped:+.3g} s"))

@@ -79,8 +79,8 @@ class Reading(Observed):
     """The same energy by the meter's other method. [J]"""
     samples: int = 0
     reasons: tuple[Reason, ...] = ()
-    overhead: NonNegative = 0.0
-    """CPU time that sampling took over the length of the window. [cores]"""
+    overhead: NonNegative | None = None
+    """CPU time that sampling took over the length of the window; ``None`` where nothing was sampled. [cores]"""
 
     @model_validator(mode="after")
     def _energy_or_reason(self):

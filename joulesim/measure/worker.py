@@ -48,8 +48,8 @@ class Worker:
 
     def __init__(self, runtime: str, environ: dict[str, str] | None = None):
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in close)
-        # One thread does the work of a call; spinning OpenMP threads would bill their waiting as CPU time.
-        quiet = {"OMP_WAIT_POLICY": "passive", "PYTHONUNBUFFERED": "1", "JOULESIM_WORKER": "1"}
+        # One thread does the work of a call; spinning OpenMP or BLAS threads would bill their waiting as CPU time.
+        quiet = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "JOULESIM_WORKER": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "joulesim.measure.worker", runtime],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,

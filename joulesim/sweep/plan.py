@@ -27,6 +27,8 @@ GRID_TILE = 1 << 16
 
 _KEPT = 1 << 25
 """Memory that stays with the process between tiles. [B]"""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's ``malloc.h``; see mallopt(3)."""
 
 Region = tuple[slice, ...]
 """Where a piece lies along each dimension."""
@@ -132,16 +134,13 @@ class Plan:
 
 
 def _keep_freed_memory() -> None:
-    """Tell glibc to keep what a tile frees for the next one; else each array is mapped and cleared anew, half of the time."""
+    """Tell glibc to keep what a tile frees for the next one; else each of its arrays is mapped and cleared anew."""
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # another C library
             mallopt = ctypes.CDLL(None).mallopt
             mallopt(_M_MMAP_THRESHOLD, _KEPT)
             mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT)
 
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's ``malloc.h``."""
 
 _GIVEN = ("batch", "max_batch", "memory.", "accuracy", "speculation.")
 """Variables that are known where a deployment does not fit."""

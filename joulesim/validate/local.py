@@ -10,7 +10,7 @@ A call of :math:`N` rows takes
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
 :math:`f`, weight bytes :math:`B` of which about :math:`B_0` stay in a cache, query heads :math:`h` of :math:`d`
 channels and positions :math:`p` looked at. :math:`s` is how much slower than at its best the core was just then, by a
-probe beside each repeat (1 with wall time): arithmetic follows it, memory traffic follows it less.
+probe beside each repeat (1 with wall time); arithmetic and memory traffic each follow a power of it.
 :math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
 change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
 """

@@ -204,19 +204,23 @@ def _constants(fitted: LocalFit) -> str:
     rows = [(kind, *(cell(f"{kind}@{n}") for n in ROWS)) for kind in fitted.formats]
     looked = [(n, found[f"attention@{n}"]) for n in QUERIES]
     attention = [(n, f"{1e-9 / c.value:.4g} GFLOP/s ± {100 * c.stderr:.0f} %") for n, c in looked]
-    others = [(c.name, f"{c.value:.3g} ± {100 * c.stderr:.0f} %") for c in found.values()
-              if "@" not in c.name]
+    others = [(c.name, f"{c.value:.3g} {_UNITS.get(c.name.partition(':')[2] or c.name, 's')}".rstrip()
+               + f" ± {100 * c.stderr:.0f} %") for c in found.values() if "@" not in c.name]
     return (_table(("products, rows of a call", *map(str, ROWS)), rows)
             + _table(("attention, rows a sequence", ""), attention)
-            + _table(("other constants, s", ""), others)
+            + _table(("other constants", ""), others)
             + "<p class=note>± is one standard error of the logarithm; what is in brackets rests on its prior.</p>")
 
 
+_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": ""}
+"""Units of constants that are no times."""
 _IDENTIFIES = {
     "per_call": "calls of a model of one thin layer", "per_layer": "shapes of equal size and other depth",
     "per_layer_row_channel": "deep and narrow shapes at many rows", "per_sequence_layer": "batches of a tiny model",
     "stream": "a model larger than the cache at one row",
     "resident_bytes": "models on both sides of the cache's size",
+    "core_exponent": "small models while the core is slowed by neighbours and while it is not",
+    "stream_exponent": "models larger than the cache while the core is slowed and while it is not",
     "extra_columns": "shapes of equal size and other width",
     "attention": "calls of that many rows a sequence at two depths", "table": "calls of that many rows in that format",
 }

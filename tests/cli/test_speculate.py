@@ -46,6 +46,7 @@ def test_a_step_into_another_kernel_is_no_slope(joulesim):
 def test_sensitivity_of_an_unknown_energy_is_refused(joulesim):
     ran = joulesim("sensitivity", "qwen2.5-7b-q4_0-laptop-b8", "--set", "serving.batch=4000")
     assert ran.status == 2 and "expected a known energy per answer, got none: does not fit" in ran.err
+    assert "change that with --set" in ran.err
 
 
 def test_sensitivity_reaches_into_an_acceptance_curve(joulesim, tmp_path):

@@ -114,6 +114,13 @@ class Model:
         """Whether a token ends the text."""
         return token in self._ends
 
+    def wait(self) -> None:
+        """Wait for the device."""
+        import torch
+
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
     def filler(self, n: int, seed: int = 0) -> list[int]:
         """Ordinary tokens that mean nothing."""
         first = min(300, self.n_vocabulary // 2)
@@ -243,19 +250,12 @@ class Context:
     def call(self) -> None:
         """Make the call that was loaded, and wait for it."""
         self._pass(self._tokens, self._every)
-        self.wait()
+        self.model.wait()
 
     def back(self) -> None:
         """Forget the call: each one makes its tensors anew, and the filled ones are still there."""
         for layer, start in zip(self._cache.layers, self._start, strict=True):
             vars(layer).update(start)
-
-    def wait(self) -> None:
-        """Wait for the device."""
-        import torch
-
-        if self.model.device == "cuda":
-            torch.cuda.synchronize()
 
     def _pass(self, tokens, every: bool) -> None:
         import torch
@@ -311,7 +311,7 @@ class Engine(Runtime):
         self._torch.set_num_threads(self._settings.threads)
         began = time.perf_counter()
         self._model = Model(model, self._settings)
-        self._wait()
+        self._model.wait()
         on_gpu = self._model.device == "cuda"
         facts = self.facts()
         return {
@@ -340,7 +340,7 @@ class Engine(Runtime):
         context = Context(model, wanted.sequences)
         context.fill(wanted.depth)
         context.load(wanted)
-        context.wait()
+        model.wait()
         began = time.perf_counter()
         context.call()
         first = time.perf_counter() - began
@@ -375,10 +375,6 @@ class Engine(Runtime):
         if self._model is None:
             raise ValueError("expected an open model; ask to open one first")
         return self._model
-
-    def _wait(self) -> None:
-        if self._model.device == "cuda":
-            self._torch.cuda.synchronize()
 
     def _build(self) -> str:
         """Versions of what is below PyTorch, as far as they are known."""
