@@ -16,6 +16,7 @@ _PUBLIC = {
     "sobol": "joulesim.design",
     "random_design": "joulesim.design",
     "read_records": "joulesim.measure.records",
+    "measure": "joulesim.measure.scenario",
     "fit": "joulesim.validate.local",
     "load_scenario": "joulesim.scenario",
     "Scenario": "joulesim.scenario",

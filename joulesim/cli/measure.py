@@ -81,28 +81,10 @@ def read_declaration(name: str):
 
 def engine(options):
     """Name of the runtime, settings that work on this machine, and what had to be changed."""
-    from joulesim.measure import runtimes
-    from joulesim.measure.probe import trial
-    from joulesim.measure.runtimes import Settings
+    from joulesim.measure.probe import usable
 
-    name = options.runtime or runtimes.default()
-    if name is None:
-        what = "no runtime is installed"
-        raise InputError(Fault("--runtime", what, "pip install 'joulesim[server]', or 'joulesim[llama]' (compiles)"))
-    if name not in runtimes.RUNTIMES:
-        hint = did_you_mean(name, runtimes.RUNTIMES) or f"there is {', '.join(runtimes.RUNTIMES)}"
-        raise InputError(Fault("--runtime", f"no runtime {name!r}", hint))
-    layers = runtimes.RUNTIMES[name].gpu_layers if options.gpu_layers is None else options.gpu_layers
-    settings = Settings(threads=options.threads, gpu_layers=layers, address=options.address,
-                        model_name=options.server_model)
-    if name == "http":
-        if not options.address:
-            raise InputError(Fault("--address", "expected a server, got nothing", "give --address http://HOST:PORT"))
-        return name, settings, ""
-    tried = trial(name, settings)
-    if not tried.works:
-        raise InputError(Fault(f"runtime {name}", tried.note, "`joulesim doctor` tells more"))
-    return name, tried.settings, tried.note
+    return usable(options.runtime, threads=options.threads, gpu_layers=options.gpu_layers, address=options.address,
+                  model_name=options.server_model)
 
 
 def files(options) -> dict[str, str]:
@@ -131,7 +113,7 @@ def run_campaign(options, name: str, records: str | None):
     runtime, settings, note = engine(options)
     if note:
         print(f"joulesim: {runtime}: {note}", file=sys.stderr)
-    with meters.open_meter("none" if runtime == "fake" and not options.meter else options.meter) as meter:
+    with meters.open_beside(runtime, options.meter) as meter:
         if not meter.info.available:
             print(f"joulesim: no joules: {meter.info.reason}", file=sys.stderr)
         budget = None if options.minutes is None else 60 * options.minutes  # minutes

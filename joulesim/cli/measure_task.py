@@ -28,7 +28,7 @@ def run(options) -> int:
     name, settings, _ = measure.engine(options)
     path = options.records or "task.jsonl"
     rows = []
-    with meters.open_meter("none" if name == "fake" and not options.meter else options.meter) as meter, \
+    with meters.open_beside(name, options.meter) as meter, \
             RecordFile(path) as file:
         for label, model in _models(options, name).items():
             record, found = measure_task(name, settings, meter, label, model, str(options.task), items,

@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from joulesim.errors import Fault, InputError
-from joulesim.measure import conditions, host, synth
+from joulesim.measure import conditions, host, runtimes, synth
 from joulesim.measure.meters.base import Meter, NoMeter
 from joulesim.measure.outcome import Latency, Spread, Throughput, Tokens
 from joulesim.measure.plan import Campaign, Point, Resident, in_order, split_hash
 from joulesim.measure.record import Device, Idle, Record, State, content_hash, fields_of
 from joulesim.measure.records import RecordFile
 from joulesim.measure.repeats import WANTED, median_interval, variation
-from joulesim.measure.runtimes import RUNTIMES
-from joulesim.measure.runtimes.base import Settings
+from joulesim.measure.runtimes.base import Runtime, Settings
 from joulesim.measure.validity import Reason, Validity
-from joulesim.measure.worker import Worker, WorkerError
+from joulesim.measure.worker import Here, Worker, WorkerError
 
 DRIFT = 0.05
 """Change of the drift point that is reported. [1]"""
@@ -104,8 +103,8 @@ class Runner:
         What to measure.
     path : path
         File of records, made or gone on with.
-    engine : str
-        Name of the runtime.
+    engine : str or Runtime
+        Name of the runtime, which then runs in a process of its own, or the runtime.
     settings : Settings
         How models are run; the cache format is the point's.
     meter : Meter, optional
@@ -116,13 +115,15 @@ class Runner:
         Time after which no point is begun. [s]
     models : path, optional
         Where synthetic models are kept; by default each is deleted when its points are done.
+    declared : mapping, optional
+        The scenario whose calls these are, as plain data, to stand in each record.
     """
 
     def __init__(
         self,
         campaign: Campaign,
         path: str | os.PathLike,
-        engine: str,
+        engine: str | Runtime,
         settings: Settings | None = None,
         meter: Meter | None = None,
         files: Mapping[str, str] | None = None,
@@ -131,23 +132,25 @@ class Runner:
         clock: Literal["wall", "cpu"] | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
         clocks: Clocks = Clocks(),
+        declared: Mapping[str, Any] | None = None,
     ):
         self.campaign, self.path, self.engine = campaign, Path(path), engine
         self.settings = settings or Settings()
         self.meter = meter or NoMeter()
         self.files, self.budget, self.models = dict(files or {}), budget, models and Path(models)
-        self.hash = split_hash(campaign, self.settings, engine)
+        self.hash = split_hash(campaign, self.settings, runtimes.name_of(engine))
         self._clock, self._progress, self._clocks = clock, progress, clocks
+        self._declared = {"declared": dict(declared)} if declared else {}
         self._facts: dict[str, Any] = {}
         self._idle: dict[str, float | None] = {}
         self._drift: list[float] = []
         self._began = 0.0
-        self._worker: Worker | None = None
+        self._worker: Worker | Here | None = None
 
     def run(self) -> Summary:
         """Measure what is not in the file yet."""
         self._began = self._clocks.monotonic()
-        self._worker = Worker(self.engine)
+        self._worker = self._start()
         self._facts = self._worker.hello
         try:
             return self._run()
@@ -155,15 +158,17 @@ class Runner:
             if self._worker:
                 self._worker.close()
 
+    def _start(self) -> Worker | Here:
+        return Worker(self.engine) if isinstance(self.engine, str) else Here(self.engine)
+
     def _run(self) -> Summary:
         clock = self._clock or self._suitable_clock()
         self._clock = clock
         points = [p for p in self.campaign.points() if self._can(p)]
         if not points:
             formats = ", ".join(sorted({p.weights for p in self.campaign.points()}))
-            fault = Fault(f"campaign {self.campaign.name}", f"no point that {self.engine} can make, in {formats}",
-                          "choose a campaign in its formats")
-            raise InputError(fault)
+            what = f"no point that {runtimes.name_of(self.engine)} can make, in {formats}"
+            raise InputError(Fault(f"campaign {self.campaign.name}", what, "choose a campaign in its formats"))
         with RecordFile(self.path) as file:
             mine = [r.campaign for r in file.records if r.campaign and r.campaign.hash == self.hash]
             mine = [place for place in mine if place.role in ("fit", "test")]
@@ -219,7 +224,7 @@ class Runner:
         settings = self.settings.model_copy(update={"kv_format": resident.kv_format})
         try:
             if self._worker is None:
-                self._worker = Worker(self.engine)
+                self._worker = self._start()
             opened = self._worker.ask("open", model=model, settings=settings.model_dump())
             described = self._described(model, resident)
         except WorkerError as error:
@@ -247,7 +252,7 @@ class Runner:
             self._worker = None
 
     def _measure(
-        self, worker: Worker, point: Point, number: int, runtime: conditions.Runtime, described: dict
+        self, worker: Worker | Here, point: Point, number: int, runtime: conditions.Runtime, described: dict
     ) -> Record:
         """One point, in one window of the meter."""
         call = point.call.model_dump()
@@ -328,7 +333,8 @@ class Runner:
         change = value / self._drift[0] - 1
         return [Reason(code="drift", detail=f"{change:+.1%} since the first time")] if abs(change) > DRIFT else []
 
-    def _baseline(self, file: RecordFile, state: str, summary: Summary, worker: Worker | None = None) -> None:
+    def _baseline(self, file: RecordFile, state: str, summary: Summary,
+                  worker: Worker | Here | None = None) -> None:
         """Power with nothing to do; once a campaign for each state, and only where there is a meter."""
         if not self.meter.info.available or state in self._idle or self._out_of_time():
             return
@@ -388,7 +394,8 @@ class Runner:
 
     def _scenario(self, point: Point, described: dict) -> dict[str, Any]:
         return {"name": point.name, "model": {"name": point.model, **described}, "weights": point.weights,
-                "kv_cache": point.kv_format, "call": point.call.model_dump(), "axis": point.axis}
+                "kv_cache": point.kv_format, "call": point.call.model_dump(), "axis": point.axis,
+                **self._declared}
 
     def _device(self) -> Device:
         seen = self.meter.device()
@@ -401,11 +408,12 @@ class Runner:
         return self.meter.state().model_copy(update={"power_source": host.power_source(), "background_load": others})
 
     def _described(self, model: str, resident: Resident) -> dict[str, Any]:
+        shape = self.campaign.shape(resident.model)
         if self._facts.get("modelled"):
-            return {"shape": self.campaign.shape(resident.model).model_dump(exclude={"sources"}, exclude_none=True)}
+            return {"shape": shape.model_dump(exclude={"sources"}, exclude_none=True)} if shape else {}
         if self._facts.get("describes"):
             return self._worker.ask("describe")
-        return synth.description(model)
+        return synth.description(model) if self._opens_files or Path(model).is_file() else {}
 
     @contextlib.contextmanager
     def _model(self, resident: Resident) -> Iterator[str]:
@@ -413,8 +421,11 @@ class Runner:
         if resident.model in self.files:
             yield self._file(resident)
             return
+        if not self._opens_files:
+            yield self.settings.model_name or resident.model
+            return
         shape = self.campaign.shape(resident.model)
-        if RUNTIMES[self.engine].models == ".json":
+        if runtimes.known(self.engine).models == ".json":
             with tempfile.TemporaryDirectory(prefix="joulesim-") as folder:
                 yield str(synth.write_sizes(Path(folder) / f"{resident.model}.json", shape, resident.weights))
             return
@@ -424,6 +435,11 @@ class Runner:
             return
         with tempfile.TemporaryDirectory(prefix="joulesim-") as folder:
             yield str(synth.write(Path(folder) / "model.gguf", shape, resident.weights))
+
+    @property
+    def _opens_files(self) -> bool:
+        """Whether the engine opens models itself; a server has its own, known by a name alone."""
+        return bool(runtimes.known(self.engine).models)
 
     def _file(self, resident: Resident) -> str:
         """A given file; ``{weights}`` in its path stands for the format."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
+from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.measure import runtimes, synth
 from joulesim.measure.runtimes.base import Settings
 from joulesim.measure.worker import Worker, WorkerError
+from joulesim.specs.base import faults_of
 
 _TINY = synth.Shape(width=256, layers=1, heads=4, kv_heads=2, ffn=512, vocabulary=512)
 _CALLS = ({"phase": "decode", "sequences": 1, "depth": 8}, {"phase": "prefill", "tokens": 64})
@@ -43,6 +48,58 @@ def trial(engine: str, settings: Settings) -> Tried:
             note = f"without rearranged weights (repack: false), because with them: {first}"
             return Tried(plain, True, second, note)
     return Tried(settings, False, {}, first)
+
+
+class Usable(NamedTuple):
+    """An engine that works here."""
+
+    name: str
+    settings: Settings
+    note: str
+    """What had to be changed; empty when nothing."""
+
+
+def usable(name: str | None = None, **wanted: Any) -> Usable:
+    """
+    An engine by name, or the best one installed, with settings that work on this machine.
+
+    Parameters
+    ----------
+    name : str, optional
+        One of :data:`joulesim.measure.runtimes.RUNTIMES`.
+    **wanted
+        Fields of :class:`Settings`; ``None`` is the default of the engine.
+
+    Raises
+    ------
+    InputError
+        When there is no such engine, or it does not survive a trial, with what it said.
+    """
+    name = name or runtimes.default()
+    if name is None:
+        what = "no runtime is installed"
+        raise InputError(Fault("runtime", what, "pip install 'joulesim[server]', or 'joulesim[llama]' (compiles)"))
+    if name not in runtimes.RUNTIMES:
+        hint = did_you_mean(name, runtimes.RUNTIMES) or f"there is {', '.join(runtimes.RUNTIMES)}"
+        raise InputError(Fault("runtime", f"no runtime {name!r}", hint))
+    settings = settings_of(name, wanted)
+    if name == "http":
+        if not settings.address:
+            raise InputError(Fault("address", "expected a server, got nothing", "give its address, http://HOST:PORT"))
+        return Usable(name, settings, "")
+    tried = trial(name, settings)
+    if not tried.works:
+        raise InputError(Fault(f"runtime {name}", tried.note, "`joulesim doctor` tells more"))
+    return Usable(name, tried.settings, tried.note)
+
+
+def settings_of(engine: str | runtimes.Runtime, wanted: Mapping[str, Any]) -> Settings:
+    """Settings with the engine's defaults; every fault in one error."""
+    given = {field: value for field, value in wanted.items() if value is not None}
+    try:
+        return Settings(**{"gpu_layers": runtimes.known(engine).gpu_layers} | given)
+    except ValidationError as error:
+        raise InputError(faults_of(error, "settings", Settings)) from None
 
 
 def _failure(engine: str, settings: Settings) -> dict | str:

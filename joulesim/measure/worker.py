@@ -19,6 +19,7 @@ import threading
 from typing import Any
 
 from joulesim.errors import JoulesimError
+from joulesim.measure.runtimes.base import Runtime
 from joulesim.measure.validity import Reason
 
 START_TIME = 60.0
@@ -143,6 +144,25 @@ class Worker:
         lines = [line.strip() for line in lines if line.strip()]
         asserted = [line for line in lines if "ASSERT" in line or "Error" in line]
         return (asserted or lines or [""])[-1][:300]
+
+
+class Here:
+    """A worker's face on an engine in this very process: nothing is started, and nothing survives if the engine dies."""
+
+    def __init__(self, runtime: Runtime):
+        self._runtime = runtime
+        self.hello = runtime.facts()
+
+    def ask(self, what: str, timeout: float = 0.0, **arguments: Any) -> Any:
+        """Answer of the engine, however long it takes."""
+        try:
+            return getattr(self._runtime, what)(**arguments)
+        except Exception as error:
+            raise WorkerError(f"{what}: {type(error).__name__}: {error}", dead=False) from error
+
+    def close(self) -> None:
+        """Let its model go."""
+        self._runtime.close()
 
 
 def serve(name: str) -> None:

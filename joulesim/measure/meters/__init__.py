@@ -48,6 +48,11 @@ def open_meter(name: str | None = None) -> Meter:
     return _module(name).open_meter()
 
 
+def open_beside(engine: str, name: str | None = None) -> Meter:
+    """A meter for what an engine does; a stand-in, which computes nothing, gets none unless one is named."""
+    return open_meter("none" if engine == "fake" and name is None else name)
+
+
 def _module(name: str):
     return import_module(f"joulesim.measure.meters.{name}")
 
@@ -61,4 +66,4 @@ def _none_of(infos: list[MeterInfo]) -> MeterInfo:
     return MeterInfo(name="none", available=False, reason=reason, remedy=first.remedy, notes=notes)
 
 
-__all__ = ["METERS", "Meter", "MeterAbsent", "MeterInfo", "NoMeter", "open_meter", "probe"]
+__all__ = ["METERS", "Meter", "MeterAbsent", "MeterInfo", "NoMeter", "open_beside", "open_meter", "probe"]

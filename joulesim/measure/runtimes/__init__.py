@@ -19,7 +19,7 @@ class Known(NamedTuple):
     install: str
     """Command that brings them."""
     models: str = ".gguf"
-    """What it opens as a synthetic model: a ``.gguf``, or a ``.json`` of sizes."""
+    """What it opens as a synthetic model: a ``.gguf``, a ``.json`` of sizes, or nothing, where a server holds its own."""
     gpu_layers: int = 0
     """Layers on the GPU when nothing is said; -1: all."""
 
@@ -30,12 +30,24 @@ RUNTIMES = {
     "llama_server": Known("llama.cpp's server, prebuilt", ("xllamacpp",), "pip install 'joulesim[server]'"),
     "transformers": Known("Hugging Face transformers on PyTorch, pass by pass", ("torch", "transformers"),
                           "pip install 'joulesim[transformers]'", models=".json", gpu_layers=-1),
-    "http": Known("any OpenAI-compatible server", (), ""),
+    "http": Known("any OpenAI-compatible server", (), "", models=""),
     "fake": Known("an arithmetic stand-in that computes nothing, for dry runs", (), "", models=".json"),
 }
 """Engines by name; each is a module of this package with a class ``Engine``."""
 PREFERRED = ("llama_cpp", "llama_server")
 """Engines that are taken when none is named, best first."""
+
+
+def known(engine: str | Runtime) -> Known:
+    """What is known of an engine, by its name or of the object."""
+    if isinstance(engine, str):
+        return RUNTIMES[engine]
+    return RUNTIMES.get(name_of(engine)) or Known(name_of(engine), (), "", engine.models)
+
+
+def name_of(engine: str | Runtime) -> str:
+    """Name of an engine: that of its module."""
+    return engine if isinstance(engine, str) else type(engine).__module__.rpartition(".")[2]
 
 
 def missing(name: str) -> list[str]:
@@ -69,5 +81,5 @@ def load(name: str) -> Runtime:
     return import_module(f"joulesim.measure.runtimes.{name}").Engine()
 
 
-__all__ = ["PREFERRED", "RUNTIMES", "Call", "Known", "Runtime", "Settings", "default", "installed", "load", "missing",
-           "not_there"]
+__all__ = ["PREFERRED", "RUNTIMES", "Call", "Known", "Runtime", "Settings", "default", "installed", "known", "load",
+           "missing", "name_of", "not_there"]

@@ -86,6 +86,8 @@ class Runtime(ABC):
     REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest")
     phases: tuple[Phase, ...] = ("decode", "chunk", "prefill")
     """Kinds of calls that it can make."""
+    models = ".json"
+    """What an engine that is not registered opens as a synthetic model; of the others, :data:`RUNTIMES` says it."""
 
     def facts(self) -> dict[str, Any]:
         """Version, build and abilities, before any model is opened."""
