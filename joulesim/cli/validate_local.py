@@ -12,6 +12,8 @@ def arguments(parser) -> None:
     parser.add_argument("--campaign", default="standard", help="a shipped campaign or a file (default: standard)")
     parser.add_argument("--records", metavar="FILE", help="records to go on with (default: FOLDER/records.jsonl)")
     parser.add_argument("--folder", default="joulesim-local", help="where records, report and profile go")
+    parser.add_argument("--hardware", metavar="NAME",
+                        help="profile of this machine: where the fit starts, and what the written profile starts from")
     parser.add_argument("--no-measuring", action="store_true", help="fit and report what is in the records")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when an error is beyond its bar")
     measure.engine_arguments(parser)
@@ -27,11 +29,10 @@ def run(options) -> int:
     campaign = {}
     if not options.no_measuring:
         campaign = measure.plain(measure.run_campaign(options, options.campaign, str(records)))
-    found, page, profile = evaluate(records, doctor.examine(tries=False), campaign)
+    found, page, result = evaluate(records, doctor.examine(tries=False), campaign, options.hardware)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.html").write_text(page)
-    (folder / "profile.yaml").write_text(profile)
-    found |= {"report": str(folder / "report.html"), "profile": str(folder / "profile.yaml")}
+    found |= {"report": str(folder / "report.html"), "profile": str(result.write(folder / "profile.yaml"))}
     if options.output == "json":
         print(output.to_json(found))
     else:
@@ -50,20 +51,17 @@ def _row(e: dict) -> tuple:
     return (e["axis"], e["phase"], e["count"], *cells, noise, bar)
 
 
-def evaluate(records: Path, seen: dict, campaign: dict) -> tuple[dict, str, str]:
-    """Errors as plain data, the report, and the profile, from records and what the doctor saw."""
+def evaluate(records: Path, seen: dict, campaign: dict, hardware: str | None = None):
+    """Errors as plain data, the report, and the fit, from records and what the doctor saw."""
     import math
 
-    import yaml
-
-    from joulesim.measure import host
     from joulesim.measure.records import read_records
-    from joulesim.validate import local, local_errors, local_report
+    from joulesim.validate import local_report
+    from joulesim.validate.local_result import fit
 
     read = read_records(records)
-    calls = local.points([r for r in read if r.provenance == "measured"] or list(read))
-    fitted = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
-    errors = [*local_errors.held_out(fitted, calls), *local_errors.held_out_formats(calls)]
+    result = fit(read, hardware)
+    fitted, calls, errors = result.fitted, result.calls, result.errors
     first = calls.records[0]
     modelled = first.provenance == "modelled"
     metered = [r for r in read if r.energy is not None]
@@ -88,13 +86,10 @@ def evaluate(records: Path, seen: dict, campaign: dict) -> tuple[dict, str, str]
                      "fitted on": sum(r.campaign.role == "fit" for r in calls.records),
                      "split hash": first.campaign.hash, "clock": first.clock},
         "scatter": fitted.scatter, "errors": plain,
+        "held_out": {phase: held._asdict() for phase, held in result.held_out.items()},
         "constants": [{**c._asdict(), "value": float(c.value)} for c in fitted.constants()],
+        "unidentified": result.unidentified,
         "meters": [(m["name"], "yes" if m["available"] else "no", m["boundary"], m["detail"] or m["scope"])
                    for m in seen["meters"]],
     }
-    page = local_report.sections(found, fitted, calls, errors)
-    source = f"joulesim validate local, split {first.campaign.hash[:12]}, records {fitted.records_hash[:12]}"
-    machine = {"processor": host.processor(), "memory": host.memory()}
-    profile = local_report.profile("this-machine", machine, fitted, source)
-    known = {key: value for key, value in profile.items() if value is not None}
-    return found, page, yaml.safe_dump(known, sort_keys=False, allow_unicode=True)
+    return found, local_report.sections(found, result), result

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from joulesim.measure.record import Record
-from joulesim.validate.local import LocalFit, Points, fit
+from joulesim.specs.hardware import HardwareSpec
+from joulesim.validate.local import LocalFit, fit
+from joulesim.validate.local_points import Points, formats_of
 
 BARS = {"decode": (4.5, 15.0), "prefill": (7.0, 20.0), "chunk": (10.0, 30.0), "model": (8.0, 18.0)}
 """Median and 90th percentile that a machine of two quiet cores is expected to reach. [%]"""
@@ -62,7 +63,7 @@ def summary(axis: str, phase: str, predicted: np.ndarray, calls: Points) -> Erro
 
 def held_out(fitted: LocalFit, calls: Points) -> list[Errors]:
     """Errors by axis of the split and kind of call, then over all axes but a foreign model."""
-    tested = calls.of(lambda r: r.campaign.role == "test" and set(_formats(r)) <= set(fitted.formats))
+    tested = calls.of(lambda r: r.campaign.role == "test" and set(formats_of(r)) <= set(fitted.formats))
     found = []
     for axis in _REPORTED:
         found += _by_phase(axis, fitted, tested.of(lambda r, a=axis: r.scenario["axis"] == a))
@@ -70,15 +71,15 @@ def held_out(fitted: LocalFit, calls: Points) -> list[Errors]:
     return found
 
 
-def held_out_formats(calls: Points) -> list[Errors]:
+def held_out_formats(calls: Points, hardware: HardwareSpec | None = None) -> list[Errors]:
     """Errors on each format by a fit on all others, which knows nothing of its kernels."""
     fitted = calls.of(lambda r: r.campaign.role == "fit")
     predicted, kept = [], []
     for kind in fitted.formats:
-        others = fitted.of(lambda r, k=kind: k not in _formats(r))
-        mine = fitted.of(lambda r, k=kind: k in _formats(r))
+        others = fitted.of(lambda r, k=kind: k not in formats_of(r))
+        mine = fitted.of(lambda r, k=kind: k in formats_of(r))
         if len(others) and len(mine):
-            predicted.append(fit(others, effort=25).predict(mine))
+            predicted.append(fit(others, hardware, effort=25).predict(mine))
             kept.append(mine)
     found = []
     for phase in ("decode", "chunk", "prefill"):
@@ -99,10 +100,3 @@ def _by_phase(axis: str, fitted: LocalFit, calls: Points) -> Iterator[Errors]:
         if len(mine):
             yield summary(axis, phase, fitted.predict(mine), mine)
 
-
-def _formats(record: Record) -> list[str]:
-    """Formats of the matrices that a call multiplies with."""
-    matrices = record.scenario["model"].get("matrices")
-    if not matrices:
-        return [record.scenario["weights"]]
-    return [kind for place, _, _, kind, _ in matrices if place != "embedding" and kind != "f32"]

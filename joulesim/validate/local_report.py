@@ -1,4 +1,4 @@
-"""Report of a local validation: one HTML file that needs nothing from elsewhere, and a profile for ``predict``."""
+"""Report of a local validation: one HTML file that needs nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from joulesim.units import show
-from joulesim.validate.local import BITS, QUERIES, ROWS, LocalFit, Points
+from joulesim.validate.local import QUERIES, ROWS, LocalFit
 from joulesim.validate.local_errors import Errors
+from joulesim.validate.local_points import Points
+from joulesim.validate.local_result import FitResult
 
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096", "#b7791f", "#2c7a7b")
 _STYLE = ("body{font:15px/1.5 system-ui,sans-serif;max-width:64em;margin:2em auto;padding:0 1em;color:#1a202c}"
@@ -23,19 +24,20 @@ _STYLE = ("body{font:15px/1.5 system-ui,sans-serif;max-width:64em;margin:2em aut
 _SIDE, _EDGE = 360, 48
 
 
-def sections(found: dict[str, Any], fitted: LocalFit, calls: Points, errors: Sequence[Errors]) -> str:
+def sections(found: dict[str, Any], result: FitResult) -> str:
     """The whole page."""
+    fitted, calls = result.fitted, result.calls
     tested = calls.of(lambda r: r.campaign.role == "test" and r.scenario["axis"] != "model")
     parts = [
         f"<h1>{_text(found['title'])}</h1>", f"<p class=note>{_text(found['verdict'])}</p>",
         "<h2>Machine</h2>", _table(("", ""), found["machine"].items()),
         "<h2>Meters</h2>", _table(("meter", "works", "boundary", "what it says"), found["meters"]),
         f"<p>{_text(found['joules'])}</p>",
-        "<h2>Errors where nothing was fitted</h2>", _errors(errors),
+        "<h2>Errors where nothing was fitted</h2>", _errors(result.errors),
         "<h2>Predicted against measured, held-out calls</h2>", _parity(fitted, tested), _residuals(fitted, tested),
         "<h2>What a call of N rows costs</h2>", _batch_curve(fitted), _context_curve(fitted, calls),
         "<h2>Constants</h2>", _constants(fitted),
-        "<h2>What could not be identified</h2>", _unidentified(fitted),
+        "<h2>What could not be identified</h2>", _unidentified(result),
         "<h2>How it was measured</h2>", _table(("", ""), found["campaign"].items()),
     ]
     body = "\n".join(parts)
@@ -155,14 +157,9 @@ def _residuals(fitted: LocalFit, calls: Points) -> str:
     return plot.svg()
 
 
-def _table_of(fitted: LocalFit) -> dict[str, list[float]]:
-    value = dict(zip(fitted.names, np.exp(fitted.logs), strict=True))
-    return {kind: [value[f"{kind}@{n}"] for n in ROWS] for kind in fitted.formats}
-
-
 def _batch_curve(fitted: LocalFit) -> str:
     """Time of a weight and row against rows."""
-    table = _table_of(fitted)
+    table = fitted.table()
     plot = _Axes(ROWS, [t for row in table.values() for t in row], "rows of a call", "time per weight and row, s")
     for (_, row), colour in zip(table.items(), _COLOURS * 3, strict=False):
         plot.line(ROWS, row, colour)
@@ -214,51 +211,11 @@ def _constants(fitted: LocalFit) -> str:
 
 _UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": ""}
 """Units of constants that are no times."""
-_IDENTIFIES = {
-    "per_call": "calls of a model of one thin layer", "per_layer": "shapes of equal size and other depth",
-    "per_layer_row_channel": "deep and narrow shapes at many rows", "per_sequence_layer": "batches of a tiny model",
-    "stream": "a model larger than the cache at one row",
-    "resident_bytes": "models on both sides of the cache's size",
-    "core_exponent": "small models while the core is slowed by neighbours and while it is not",
-    "stream_exponent": "models larger than the cache while the core is slowed and while it is not",
-    "extra_columns": "shapes of equal size and other width",
-    "attention": "calls of that many rows a sequence at two depths", "table": "calls of that many rows in that format",
-}
 
 
-def _unidentified(fitted: LocalFit) -> str:
-    rows = []
-    for c in fitted.constants():
-        if not c.identified:
-            kind = "extra_columns" if c.name.endswith("extra_columns") else c.name.split("@")[0]
-            rows.append((c.name, f"{100 * c.stderr:.0f} %", _IDENTIFIES.get(kind, _IDENTIFIES["table"])))
-    if not rows:
+def _unidentified(result: FitResult) -> str:
+    if not (missing := result.unidentified):
         return "<p>Every constant.</p>"
+    errors = {c.name: c.stderr for c in result.constants()}
+    rows = [(name, f"{100 * errors[name]:.0f} %", what) for name, what in missing.items()]
     return _table(("constant", "error", "what would identify it"), rows)
-
-
-def profile(name: str, machine: dict[str, Any], fitted: LocalFit, source: str) -> dict[str, Any]:
-    """
-    Hardware profile of this machine for ``predict``: the rates that its calls reached.
-
-    Bandwidth is what a single row streams in the format that streams fastest, arithmetic what 512 rows reach.
-    """
-    table = _table_of(fitted)
-    stream = dict(zip(fitted.names, np.exp(fitted.logs), strict=True))["stream"]
-    per_byte = {kind: row[0] / (BITS.get(kind, 8) / 8) + stream for kind, row in table.items()}
-    fastest = {kind: 2 / row[-1] for kind, row in table.items()}
-    wide = max(fastest.values())
-    bandwidth = f"{1e-9 / min(per_byte.values()):.4g} GB/s"
-    rates = {"fp32": f"{1e-9 * wide:.4g} GFLOP/s", "fp16": f"{1e-9 * fastest.get('f16', wide):.4g} GFLOP/s",
-             "int8": f"{1e-9 * wide:.4g} GFLOP/s"}
-    return {
-        "name": name, "title": f"{machine['processor']}, measured here", "kind": "cpu",
-        "memory_capacity": show(machine["memory"], "byte") if machine.get("memory") else None,
-        "memory_bandwidth": bandwidth,
-        "measured_memory_bandwidth": bandwidth,
-        "compute_rate": rates,
-        "measured_compute_rate": rates,
-        "sources": {field: {"kind": "measured", "ref": source} for field in (
-            "memory_capacity", "memory_bandwidth", "measured_memory_bandwidth", "compute_rate", "measured_compute_rate",
-        )},
-    }

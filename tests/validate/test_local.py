@@ -14,7 +14,7 @@ from joulesim.errors import InputError
 from joulesim.measure.campaign import Runner
 from joulesim.measure.plan import read_campaign
 from joulesim.measure.records import read_records
-from joulesim.validate import local, local_errors
+from joulesim.validate import local, local_errors, local_points
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def records(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def calls(records):
-    return local.points(read_records(records))
+    return local_points.points(read_records(records))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
             "clock": "cpu", "state": record.state.model_copy(update={"core_probe": 1e-4 * s}),
             "latency": record.latency.model_copy(update={"e2e_latency": stretched})})
 
-    calls = local.points([slowed(r, s) for r, s in zip(read_records(records), slowness, strict=False)])
+    calls = local_points.points([slowed(r, s) for r, s in zip(read_records(records), slowness, strict=False)])
     again = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
     of, known = ({c.name: c.value for c in f.constants()} for f in (again, fitted))
     assert of["core_exponent"] == pytest.approx(1.0, abs=0.1)
@@ -96,8 +96,8 @@ def test_a_subset_predicts_the_same(calls, fitted):
 
 
 def test_nothing_to_fit():
-    with pytest.raises(InputError, match="expected calls that were measured, got none"):
-        local.points([])
+    with pytest.raises(InputError, match="expected calls that were measured, got no records; run"):
+        local_points.points([])
 
 
 def test_command(records, tmp_path, capsys):

@@ -1,0 +1,210 @@
+"""Calls in records as arrays: what was called, on which matrices, and how long it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from joulesim.errors import Fault, InputError
+from joulesim.measure.record import Record
+
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
+        "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
+"""Bits a stored weight takes; another format counts as 8."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Calls as arrays: one entry a call, and one a matrix of a call."""
+
+    time: np.ndarray
+    """Best estimate over the rounds. [s]"""
+    rounds: list[list[float]]
+    """The same, round by round. [s]"""
+    records: list[Record]
+    """The first record of each."""
+    layers: np.ndarray
+    rows: np.ndarray
+    sequences: np.ndarray
+    queries: np.ndarray
+    passes: np.ndarray
+    element_work: np.ndarray
+    positions: np.ndarray
+    """Query heads times channels times positions, over all layers."""
+    bytes: np.ndarray
+    slowness: np.ndarray
+    """Core probe over the best one of all records; 1 without. [1]"""
+    owner: np.ndarray
+    """Call that a matrix belongs to."""
+    matrix_format: np.ndarray
+    matrix_rows: np.ndarray
+    """Rows of the matrix, times how many there are."""
+    matrix_columns: np.ndarray
+    matrix_batch: np.ndarray
+    """Rows of the call that it multiplies."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def where(self, keep: Sequence[bool]) -> Points:
+        """Some of the calls."""
+        keep = np.asarray(keep, bool)
+        number = np.cumsum(keep) - 1
+        mine = keep[self.owner]
+        return Points(**{
+            name: [v for v, k in zip(value, keep, strict=True) if k] if isinstance(value, list) else value[keep]
+            for name, value in vars(self).items() if name != "owner" and not name.startswith("matrix_")
+        }, owner=number[self.owner[mine]], **{name: value[mine] for name, value in vars(self).items()
+                                              if name.startswith("matrix_")})
+
+    def of(self, test) -> Points:
+        """Calls whose record passes a test."""
+        return self.where([test(record) for record in self.records])
+
+    @property
+    def formats(self) -> list[str]:
+        """Formats of their matrices."""
+        return sorted(set(self.matrix_format))
+
+
+def points(records: Iterable[Record]) -> Points:
+    """
+    Calls in records, the rounds of each joined. Invalid ones are left out, and modelled ones where any was measured.
+
+    The median of the repeats counts; of several rounds in CPU time the fastest, which a neighbour can only slow down.
+
+    Raises
+    ------
+    InputError
+        When nothing is left, with what the records are instead; when they are of several machines, engines or clocks,
+        or do not say what their model consists of.
+    """
+    records = list(records)
+    usable = [r for r in records if _why_not(r) is None]
+    usable = [r for r in usable if r.provenance == "measured"] or usable
+    if not usable:
+        raise InputError(_nothing(records))
+    _check_alike(usable)
+    joined: dict[str, list[Record]] = {}
+    for record in usable:
+        joined.setdefault(record.campaign.point, []).append(record)
+    columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
+    best = min((r.state.core_probe for r in usable if r.state.core_probe), default=None)
+    for group in joined.values():
+        times = [record.latency.e2e_latency.median for record in group]
+        first = group[int(np.argmin(times))] if group[0].clock == "cpu" else group[0]
+        scenario = first.scenario
+        _add(columns, scenario["call"], scenario["model"], scenario["weights"], first.runtime.settings.get("microbatch"))
+        columns["time"].append(min(times) if first.clock == "cpu" else float(np.median(times)))
+        columns["slowness"].append(first.state.core_probe / best if best and first.state.core_probe else 1.0)
+        columns["rounds"].append(times)
+        columns["records"].append(first)
+    return _arrays(columns)
+
+
+def imagined(calls: Iterable[Mapping[str, Any]], model: Mapping[str, Any], weights: str, microbatch: int | None,
+             slowness: Sequence[float]) -> Points:
+    """Calls of a model that nobody timed on their own, such as those of an answer."""
+    columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
+    for call in calls:
+        _add(columns, call, model, weights, microbatch)
+    n = len(columns["rows"])
+    return _arrays(columns | {"time": [np.nan] * n, "slowness": list(slowness), "rounds": [[] for _ in range(n)],
+                              "records": [None] * n})
+
+
+def _arrays(columns: Mapping[str, list]) -> Points:
+    return Points(**{name: value if name in ("rounds", "records") else np.array(value)
+                     for name, value in columns.items()})
+
+
+def _why_not(record: Record) -> str | None:
+    """What keeps a record from being a point; ``None`` for a point."""
+    if "call" not in record.scenario or not record.campaign:
+        return "of other things than single calls"
+    if record.campaign.role not in ("fit", "test"):  # drift and idle are no points
+        return "of drift or idling"
+    if record.validity.verdict == "invalid":
+        return f"invalid ({', '.join(record.validity.codes)})"
+    if not record.latency.e2e_latency or not record.latency.e2e_latency.median:
+        return "without a time"
+    return None
+
+
+def _nothing(records: Sequence[Record]) -> Fault:
+    reasons = Counter(_why_not(record) for record in records)
+    got = ", ".join(f"{n} {why}" for why, n in reasons.most_common()) or "no records"
+    return Fault("records", f"expected calls that were measured, got {got}", "run `joulesim validate local` first")
+
+
+def _check_alike(records: Sequence[Record]) -> None:
+    """One fit is of one machine, and of models whose matrices are known."""
+    faults = []
+    for what, of in (("machine", lambda r: " + ".join(r.device.names) or r.device.host),
+                     ("runtime", lambda r: r.runtime.name), ("clock", lambda r: r.clock)):
+        if len(found := sorted({str(of(record)) for record in records})) > 1:
+            faults.append(Fault("records", f"expected one {what}, got {', '.join(found)}", "fit each on its own"))
+    for record in records:
+        model = record.scenario["model"]
+        if not (model.get("matrices") or model.get("shape")):
+            faults.append(Fault(f"record {record.campaign.point}", "expected what the model consists of, got its name alone",
+                                "measure again and give the file that the server runs, --model NAME=PATH"))
+            break
+    if faults:
+        raise InputError(faults)
+
+
+def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, Any], weights: str,
+         microbatch: int | None) -> None:
+    """Append the sizes of a call and of its matrices to the columns."""
+    owner = len(columns["rows"])
+    model = {**_of_shape(model.get("shape"), weights), **model}
+    rows = call["sequences"] * call["tokens"]
+    outputs = rows if call["phase"] == "chunk" else call["sequences"]
+    passes = -(-rows // (microbatch or 512))
+    looked = call["sequences"] * call["tokens"] * (call["depth"] + (call["tokens"] + 1) / 2)
+    stored = 0.0
+    share = (model.get("experts_used") or 1) / (model.get("experts") or 1)
+    for place, height, width, kind, count in multiplied(model["matrices"], weights):
+        batch = outputs if place == "output" else rows / passes
+        times_used = count * (1 if place == "output" else passes) * (share if model.get("experts") else 1)
+        columns["owner"].append(owner)
+        columns["matrix_format"].append(kind)
+        columns["matrix_rows"].append(height * times_used)
+        columns["matrix_columns"].append(width)
+        columns["matrix_batch"].append(batch)
+        stored += height * width * times_used * BITS.get(kind, 8) / 8
+    for name, value in (
+        ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
+        ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
+        ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked), ("bytes", stored),
+    ):
+        columns[name].append(value)
+
+
+def multiplied(matrices: Iterable[Sequence], weights: str) -> list[Sequence]:
+    """Matrices that a call multiplies with; fp32 ones of a quantised file are routers, too small to matter."""
+    return [m for m in matrices if m[0] != "embedding" and (m[3] != "f32" or weights == "f32")]
+
+
+def formats_of(record: Record) -> list[str]:
+    """Formats of the matrices that a call multiplies with."""
+    matrices, weights = record.scenario["model"].get("matrices"), record.scenario["weights"]
+    return [m[3] for m in multiplied(matrices, weights)] if matrices else [weights]
+
+
+def _of_shape(shape: dict[str, Any] | None, weights: str) -> dict[str, Any]:
+    """Sizes of a synthetic model of which only the shape is known, as in a dry run."""
+    if not shape:
+        return {}
+    head_dim = shape.get("head_dim") or shape["width"] // shape["heads"]
+    width, layers = shape["width"], shape["layers"]
+    queries, keys = shape["heads"] * head_dim, shape["kv_heads"] * head_dim
+    matrices = [("output", shape["vocabulary"], width, weights, 1), ("layer", queries, width, weights, layers),
+                ("layer", keys, width, weights, 2 * layers), ("layer", width, queries, weights, layers),
+                ("layer", shape["ffn"], width, weights, 2 * layers), ("layer", width, shape["ffn"], weights, layers)]
+    return {**shape, "head_dim": head_dim, "matrices": matrices}
