@@ -26,15 +26,13 @@ def run(options) -> int:
 
     items = read_task(options.task, options.allow_code_execution)
     name, settings, _ = measure.engine(options)
-    path = options.records or "task.jsonl"
-    rows = []
-    with meters.open_beside(name, options.meter) as meter, \
-            RecordFile(path) as file:
+    path, rows = options.records or "task.jsonl", []
+    with meters.open_beside(name, options.meter) as meter, RecordFile(path) as file:
         for label, model in _models(options, name).items():
-            record, found = measure_task(name, settings, meter, label, model, str(options.task), items,
-                                         options.allow_code_execution)
+            record = measure_task(name, settings, meter, label, model, str(options.task), items,
+                                  options.allow_code_execution, options.minutes and 60 * options.minutes)
             file.append(record)
-            rows.append({"model": label, **found})
+            rows.append({"model": label, **_facts(record)})
     if options.output == "json":
         print(output.to_json({"records": path, "results": rows}))
     else:
@@ -44,6 +42,16 @@ def run(options) -> int:
         if options.output == "table":
             print(f"\n{rows[0]['joules']}")
     return 0
+
+
+def _facts(record) -> dict:
+    """Outcome of a task as plain data."""
+    from joulesim.measure.answers import cost
+
+    found = cost(record)
+    value, low, high, bound = found.per_correct
+    return {**record.correctness.model_dump(), "output_tokens": record.tokens.output, "unit": found.unit,
+            "per_correct": value, "low": low, "high": high, "bound": bound, "cost": found.total, "joules": found.joules}
 
 
 def _row(row: dict) -> tuple:

@@ -93,6 +93,12 @@ class Clocks:
     wall: Callable[[], float] = time.time
 
 
+def suitable_clock(facts: Mapping[str, Any], settings: Settings) -> Literal["wall", "cpu"]:
+    """CPU time for one thread on a CPU, where neighbours make wall time noise; else, or where nobody sees it, wall time."""
+    seen = facts.get("backend") != "gpu" and facts.get("sees_cpu", True)
+    return "cpu" if seen and settings.threads == 1 else "wall"
+
+
 class Runner:
     """
     One campaign on one engine and meter.
@@ -162,7 +168,7 @@ class Runner:
         return Worker(self.engine) if isinstance(self.engine, str) else Here(self.engine)
 
     def _run(self) -> Summary:
-        clock = self._clock or self._suitable_clock()
+        clock = self._clock or suitable_clock(self._facts, self.settings)
         self._clock = clock
         points = [p for p in self.campaign.points() if self._can(p)]
         if not points:
@@ -186,10 +192,6 @@ class Runner:
                 self._check_drift(file, summary)
             self._baseline(file, "empty-after", summary)
         return summary
-
-    def _suitable_clock(self) -> Literal["wall", "cpu"]:
-        """CPU time for one thread on a CPU, where neighbours make wall time noise; else wall time."""
-        return "cpu" if self._facts.get("backend") != "gpu" and self.settings.threads == 1 else "wall"
 
     def _can(self, point: Point) -> bool:
         """Whether the engine has the phase and the formats of a point."""

@@ -83,6 +83,27 @@ class Correctness(Observed):
         return self
 
 
+class Question(Observed):
+    """One question of a task: what went in and came out, what it took, and whether the answer was right."""
+
+    prompt: Count | None = None
+    """[token]"""
+    cached: Count = 0
+    """Prompt tokens that came from a prefix cache. [token]"""
+    output: Count = 0
+    """[token]"""
+    calls: Count | None = None
+    """Calls after the prompt; ``None`` where the engine does not say. [call]"""
+    time: NonNegative
+    """On the wall clock, from request to end. [s]"""
+    cpu_time: NonNegative | None = None
+    """[s]"""
+    core_probe: NonNegative | None = None
+    """CPU time of a fixed piece of arithmetic before and after, in the mean: how fast the core was. [s]"""
+    correct: bool
+    failed: bool = False
+
+
 class Ratios(Observed):
     """Energies that a source states by unit of work, when it states no energy of a whole run."""
 

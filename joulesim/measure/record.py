@@ -12,12 +12,12 @@ from typing import Any, Literal
 from pydantic import field_validator, model_validator
 
 from joulesim.measure.conditions import Campaign, Device, Idle, RowSource, Runtime, State, Window
-from joulesim.measure.outcome import Correctness, Latency, Ratios, Spread, Throughput, Tokens
+from joulesim.measure.outcome import Correctness, Latency, Question, Ratios, Spread, Throughput, Tokens
 from joulesim.measure.reading import MeterBoundary, MeterInfo, NonNegative, Observed, Reading
 from joulesim.measure.validity import Reason, Validity
 
 __all__ = [
-    "Campaign", "Correctness", "Device", "Idle", "Latency", "Ratios", "Record", "RowSource", "Runtime", "Spread",
+    "Campaign", "Correctness", "Device", "Idle", "Latency", "Question", "Ratios", "Record", "RowSource", "Runtime", "Spread",
     "State", "Throughput", "Tokens", "Window", "content_hash", "fields_of",
 ]
 
@@ -65,6 +65,8 @@ class Record(Observed):
     throughput: Throughput = Throughput()
     latency: Latency = Latency()
     correctness: Correctness | None = None
+    questions: tuple[Question, ...] = ()
+    """Of a task, in the order in which they were asked."""
     ratios: Ratios = Ratios()
     other_readings: tuple[Reading, ...] = ()
     """The same window seen by further meters, each at its own boundary."""

@@ -236,3 +236,11 @@ def test_records_and_summary_say_what_sampling_cost(tmp_path):
     costs = [r.state.sampling for r in read_records(tmp_path / "r.jsonl") if r.state.sampling is not None]
     assert costs and summary.sampling > 0 and min(costs) >= 0
     assert Runner(declared(), tmp_path / "bare.jsonl", "fake").run().sampling is None
+
+
+@pytest.mark.parametrize(("facts", "threads", "clock"), [
+    ({"backend": "cpu"}, 1, "cpu"), ({"backend": "cpu"}, 2, "wall"), ({"backend": "gpu"}, 1, "wall"),
+    ({"sees_cpu": False}, 1, "wall"),
+])
+def test_cpu_time_counts_where_it_is_seen_and_is_all_there_is(facts, threads, clock):
+    assert campaign_module.suitable_clock(facts, Settings(threads=threads)) == clock

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+import joulesim as js
 from joulesim.measure.runtimes.http import Engine, complete
 
 
@@ -111,3 +112,9 @@ def test_answers_run_together(address):
     engine = Engine()
     engine.open("good", {"address": address})
     assert [a["output_tokens"] for a in engine.generate(["a", "b", "c"], 4, concurrency=3)] == [4, 4, 4]
+
+
+def test_a_server_is_asked_for_whole_requests(address):
+    prefill, decode = js.measure("qwen2.5-0.5b-raspberry-pi-5", "http", address=address, model_name="good")
+    assert (prefill.clock, decode.clock) == ("wall", "wall") and decode.latency.e2e_latency.median > 0
+    assert decode.runtime.settings["model"] == "good" and decode.scenario["model"] == {"name": "qwen2.5-0.5b-instruct"}

@@ -8,8 +8,10 @@ import pytest
 from joulesim.cli import main
 from joulesim.errors import InputError
 from joulesim.measure import checkers
-from joulesim.measure.runtimes.base import Answer
-from joulesim.measure.task import correctness, facts, marked, per_correct, read_task, words
+from joulesim.measure.answers import cost, measure_task
+from joulesim.measure.meters.base import NoMeter
+from joulesim.measure.runtimes.base import Answer, Settings
+from joulesim.measure.task import Item, correctness, facts, marked, per_correct, read_task, words
 
 
 @pytest.mark.parametrize(("check", "text", "wanted", "right"), [
@@ -132,3 +134,20 @@ def test_command(tmp_path, capsys):
     assert row["per_correct"] == pytest.approx(0.2)
     record = json.loads(records.read_text())
     assert record["energy"] is None and record["provenance"] == "modelled" and record["correctness"]["correct"] == 1
+
+
+def test_a_record_keeps_every_question():
+    items = [Item("Paris", "Paris", "exact", 4), Item("Rome", "Paris", "exact", 4)]
+    record = measure_task("fake", Settings(), NoMeter(), "m", "m", "t", items)
+    assert [(q.correct, q.prompt, q.output, q.cpu_time, q.failed) for q in record.questions] == [
+        (True, 5, 3, 0.1, False), (False, 4, 3, 0.1, False)]
+    assert all(q.core_probe > 0 for q in record.questions) and record.state.core_probe > 0
+    assert cost(record).per_correct == per_correct([0.1, 0.1], [True, False])
+    assert cost(record).joules == "Joules are unknown: no-meter: no energy meter answers on this machine. Costs are CPU s."
+    assert record == type(record).model_validate(record.plain())
+
+
+def test_no_question_is_asked_after_the_time_is_up():
+    record = measure_task("fake", Settings(threads=2), NoMeter(), "m", "m", "t", [Item("a", "a", "exact", 4)] * 9, budget=-1.0)
+    assert record.correctness.attempted == 1 and record.scenario["task"]["questions"] == 9
+    assert record.questions[0].core_probe is None and record.state.core_probe is None

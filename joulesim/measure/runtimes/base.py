@@ -83,7 +83,7 @@ class Times(NamedTuple):
 class Runtime(ABC):
     """An engine inside its child process. Every answer is plain data."""
 
-    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest")
+    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest", "core_probe")
     phases: tuple[Phase, ...] = ("decode", "chunk", "prefill")
     """Kinds of calls that it can make."""
     models = ".json"
@@ -113,6 +113,10 @@ class Runtime(ABC):
         """Do nothing with the model loaded."""
         time.sleep(seconds)
         return {}
+
+    def core_probe(self) -> float:
+        """See :func:`probe`."""
+        return probe()
 
     def close(self) -> None:  # noqa: B027 (most engines hold nothing)
         """Give everything free."""

@@ -100,6 +100,9 @@ class Engine(Runtime):
         self._settings = Settings()
         self._made = 0
 
+    def facts(self) -> dict[str, Any]:
+        return {"phases": self.phases, "sees_cpu": self._sees_cpu}
+
     def open(self, model: str, settings: dict[str, Any]) -> dict[str, Any]:
         self._settings = Settings(**settings)
         name = self._settings.model_name or model

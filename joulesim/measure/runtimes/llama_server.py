@@ -31,7 +31,7 @@ class Engine(http.Engine):
         except PackageNotFoundError:
             built = ""
         info = getattr(xllamacpp, "BUILD_INFO", "")
-        return {"phases": self.phases, "name": "llama-server", "version": f"xllamacpp {built}",
+        return {**super().facts(), "name": "llama-server", "version": f"xllamacpp {built}",
                 "build": f"{info} {xllamacpp.get_system_info()}".strip(), "backend": "cpu"}
 
     def open(self, model: str, settings: dict[str, Any]) -> dict[str, Any]:
