@@ -71,8 +71,6 @@ def run_parity(options) -> int:
     from joulesim.measure.worker import Worker, WorkerError
 
     name, settings, _ = measure.engine(options)
-    if name != "llama_cpp":
-        raise InputError(Fault("--runtime", f"{name} shows no logits", "pip install 'joulesim[llama]'"))
     results = []
     prompts = [_WORDS[i % len(_WORDS)] for i in range(options.prompts)]
     for label, model in _models(options, name).items():
@@ -82,7 +80,7 @@ def run_parity(options) -> int:
                 said = worker.ask("parity", timeout=_PATIENCE, prompts=prompts, output_tokens=options.tokens,
                                   blocks=BLOCKS)
         except WorkerError as error:
-            raise InputError(Fault(model, str(error))) from None
+            raise InputError(Fault(f"runtime {name}, {label}", str(error).replace("ValueError: ", ""))) from None
         results.append((label, Parity(**said)))
     if options.output == "json":
         print(output.to_json([{"model": label, **p.model_dump(), "self_acceptance": {
@@ -92,12 +90,19 @@ def run_parity(options) -> int:
              b.first_difference, b.margin_there and f"{b.margin_there:.3f}", f"{b.largest_difference:.3g}")
             for label, p in results for b in p.blocks]
     print(output.table(rows, ("model", "rows", "self-acceptance", "differ", "first at", "margin there",
-                              "largest logit difference"), options.output))
+                              f"largest difference of {results[0][1].values}"), options.output))
     rows = [(label, s.draft_length, _share(s.accepted, s.verified), _share(s.accepted, s.drafted),
-             "yes" if s.same_text else "no", f"{p.repeats_identical} of {p.repeats}") for label, p in results
-            for s in p.speculated]
-    print("\n" + output.table(rows, ("model", "drafted at a time (copying)", "accepted of verified", "of drafted",
-                                     "same text", "repeats bit-identical"), options.output))
+             "yes" if s.same_text else "no") for label, p in results for s in p.speculated]
+    if rows:
+        print("\n" + output.table(rows, ("model", "drafted at a time (copying)", "accepted of verified", "of drafted",
+                                         "same text"), options.output))
+    if options.output in ("table", "md"):
+        print()
+        for label, p in results:
+            print(f"{label}: {p.repeats_identical} of {p.repeats} repeated single steps are bit-identical.")
+        if not rows:
+            print("This server shows what follows a block, not each of its rows: one position a block is compared, and no "
+                  "draft is verified.")
     return 0
 
 

@@ -8,6 +8,7 @@ accept it. What is compared is the same weights on the same tokens, which leaves
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Block(Observed):
     largest_margin: NonNegative | None = None
     """Largest such margin at any position that differs."""
     largest_difference: NonNegative = 0.0
-    """Largest difference of any logit."""
+    """Largest difference of any value that both show."""
 
     @property
     def self_acceptance(self) -> float:
@@ -58,21 +59,26 @@ class Parity(Observed):
     repeats: Count
     blocks: tuple[Block, ...]
     speculated: tuple[Speculated, ...] = ()
+    """Empty where rows before the last are not shown, so that no draft can be verified."""
+    values: Literal["logits", "log-probabilities"] = "logits"
+    """What is compared: logits of every row, or log-probabilities of the likeliest tokens after the last row of a block."""
 
 
 _REPEATED = 8
 """Single steps that are made twice."""
 
 
-def compare(cache: Cache, prompts: Sequence[list[int]], output_tokens: int, blocks: Sequence[int]) -> Parity:
+def compare(cache: Cache, prompts: Sequence[list[int]], output_tokens: int, blocks: Sequence[int],
+            every: bool = True) -> Parity:
     """
     Decode each prompt greedily token by token, then feed the same tokens in blocks.
 
-    Logits of one prompt are kept, no more: ``output_tokens`` times the vocabulary.
+    Logits of one prompt are kept, no more: ``output_tokens`` times the vocabulary. Without ``every`` the cache shows the
+    last row of a block alone, by its log-probabilities.
     """
     totals = {rows: [0, 0, None, None, None, 0.0] for rows in blocks}
     same, repeats, offset = 0, 0, 0
-    speculated = {4: [0, 0, 0, True], 8: [0, 0, 0, True]}
+    speculated = {4: [0, 0, 0, True], 8: [0, 0, 0, True]} if every else {}
     for prompt in prompts:
         cache.cut(0)
         cache.feed(prompt)
@@ -84,15 +90,15 @@ def compare(cache: Cache, prompts: Sequence[list[int]], output_tokens: int, bloc
         cache.cut(len(prompt))
         for step in range(min(_REPEATED, output_tokens)):
             cache.feed([said[step]], len(prompt) + step)
-            same += bool(np.array_equal(cache.logits(), seen[step]))
+            same += bool(np.array_equal(cache.logits(), seen[step], equal_nan=True))
             repeats += 1
         for rows in blocks:
             cache.cut(len(prompt))
             for at in range(0, output_tokens, rows):
                 part = said[at:min(at + rows, output_tokens)]
                 cache.feed(part, len(prompt) + at, every=True)
-                for i in range(len(part)):
-                    _note(totals[rows], seen[at + i], cache.logits(i), offset + at + i)
+                for i in range(len(part)) if every else [len(part) - 1]:
+                    _note(totals[rows], seen[at + i], cache.logits(i if every else -1), offset + at + i)
         for length, found in speculated.items():
             one, _ = answer(cache, prompt, output_tokens, [], draft_length=length, ngram=2, ignore_end=True)
             for i, count in enumerate((one.drafted, one.verified, one.accepted)):
@@ -105,6 +111,7 @@ def compare(cache: Cache, prompts: Sequence[list[int]], output_tokens: int, bloc
                            largest_margin=t[4], largest_difference=t[5]) for rows, t in totals.items()),
         speculated=tuple(Speculated(draft_length=n, drafted=f[0], verified=f[1], accepted=f[2], same_text=f[3])
                          for n, f in speculated.items()),
+        values="logits" if every else "log-probabilities",
     )
 
 
@@ -113,10 +120,11 @@ def _note(total: list, alone: np.ndarray, together: np.ndarray, position: int) -
     agreed = int(alone.argmax()) == int(together.argmax())
     total[0] += 1
     total[1] += agreed
-    total[5] = max(total[5], float(np.abs(alone - together).max()))
+    shown = np.isfinite(alone) & np.isfinite(together)
+    total[5] = max(total[5], float(np.abs(alone[shown] - together[shown]).max(initial=0.0)))
     if not agreed:
         best = np.partition(alone, -2)[-2:]
-        margin = float(best.max() - best.min())
+        margin = float(best.max() - best.min()) if np.isfinite(best).all() else None
         if total[2] is None:
             total[2], total[3] = position, margin
-        total[4] = max(total[4] or 0.0, margin)
+        total[4] = max(total[4] or 0.0, margin or 0.0)

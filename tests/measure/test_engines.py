@@ -109,6 +109,17 @@ def test_the_server_answers_and_is_measured(model):
     assert said["finish"] in ("length", "stop") and said["output_tokens"] <= 4 and said["cpu_time"] > 0
 
 
+@needs_server
+@pytest.mark.parametrize("blocks", [[2, 8]])
+def test_parity_on_the_server_is_exact_for_q8_0(model, blocks):
+    with Worker("llama_server") as worker:
+        worker.ask("open", model=model, settings={})
+        found = Parity(**worker.ask("parity", prompts=["w1 w2", "w5 w6 w7"], output_tokens=16, blocks=blocks))
+    assert found.repeats_identical == found.repeats and found.values == "log-probabilities"
+    assert [(b.rows, b.positions, b.self_acceptance) for b in found.blocks] == [(2, 16, 1.0), (8, 4, 1.0)]
+    assert found.speculated == ()
+
+
 def test_a_probe_of_the_core_stands_beside_every_repeat_in_cpu_time():
     for clock, probed in (("cpu", True), ("wall", False)):
         times = repeat(lambda: None, lambda: None, clock, 0.0, 0.05, 3)

@@ -83,7 +83,7 @@ class Times(NamedTuple):
 class Runtime(ABC):
     """An engine inside its child process. Every answer is plain data."""
 
-    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest", "core_probe")
+    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest", "core_probe", "parity")
     phases: tuple[Phase, ...] = ("decode", "chunk", "prefill")
     """Kinds of calls that it can make."""
     models = ".json"
@@ -113,6 +113,11 @@ class Runtime(ABC):
         """Do nothing with the model loaded."""
         time.sleep(seconds)
         return {}
+
+    def parity(self, prompts: list[Any], output_tokens: int, blocks: list[int]) -> dict[str, Any]:
+        """Same tokens one at a time and in blocks; see :mod:`joulesim.measure.parity`."""
+        raise ValueError("expected an engine that takes tokens in blocks and shows what it thinks of each; this one gives "
+                         "texts alone, --runtime llama_cpp, llama_server or transformers does it")
 
     def core_probe(self) -> float:
         """See :func:`probe`."""

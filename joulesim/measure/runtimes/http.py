@@ -146,6 +146,14 @@ class Engine(Runtime):
             answers = pool.map(lambda prompt: self._timed(prompt, max_tokens, extra), prompts)
             return [found.model_dump() for found in answers]
 
+    def parity(self, prompts: list[Any], output_tokens: int, blocks: list[int]) -> dict[str, Any]:
+        from joulesim.measure.parity import compare
+        from joulesim.measure.runtimes.slot import Slot
+
+        slot = Slot(self._settings.address)
+        tokens = [slot.tokens(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+        return compare(slot, tokens, output_tokens, blocks, every=False).model_dump()
+
     _sees_cpu = False
 
     def _timed(self, prompt, max_tokens: int, extra: dict) -> Answer:

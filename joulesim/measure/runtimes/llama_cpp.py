@@ -206,7 +206,7 @@ def _cache_format(name: str) -> int:
 class Engine(Runtime):
     """llama.cpp, call by call."""
 
-    REQUESTS = (*Runtime.REQUESTS, "requantise", "parity")
+    REQUESTS = (*Runtime.REQUESTS, "requantise")
 
     def __init__(self):
         engine.llama_log_set(_log, ctypes.c_void_p(0))
@@ -289,7 +289,6 @@ class Engine(Runtime):
                 draft.close()
 
     def parity(self, prompts: list[Any], output_tokens: int, blocks: list[int]) -> dict[str, Any]:
-        """Same tokens one at a time and in blocks; see :mod:`joulesim.measure.parity`."""
         from joulesim.measure.parity import compare
 
         tokens, self._held = [self._model.tokens(p) if isinstance(p, str) else p for p in prompts], []

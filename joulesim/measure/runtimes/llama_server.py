@@ -41,6 +41,7 @@ class Engine(http.Engine):
         parameters.model.path = str(model)
         parameters.n_ctx, parameters.n_parallel = _CAPACITY, _SEQUENCES
         parameters.n_ubatch = wanted.microbatch
+        parameters.swa_full = True  # as llama_cpp does: a window alone cannot be gone on from
         parameters.n_gpu_layers = wanted.gpu_layers
         parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = wanted.threads
         parameters.verbosity = 0

@@ -367,6 +367,13 @@ class Engine(Runtime):
             found.append(one.model_dump())
         return found
 
+    def parity(self, prompts: list[Any], output_tokens: int, blocks: list[int]) -> dict[str, Any]:
+        from joulesim.measure.parity import compare
+
+        model, self._talk = self._opened(), None
+        tokens = [model.tokens(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+        return compare(Context(model, rolling=False), tokens, output_tokens, blocks).model_dump()
+
     def close(self) -> None:
         self._context = self._talk = self._draft = self._model = None
         self._held = []

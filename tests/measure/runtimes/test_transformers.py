@@ -9,6 +9,7 @@ from joulesim.cli import main
 from joulesim.errors import InputError, NotFoundError
 from joulesim.measure import runtimes, synth
 from joulesim.measure.campaign import Runner
+from joulesim.measure.parity import Parity
 from joulesim.measure.plan import read_campaign
 from joulesim.measure.probe import trial
 from joulesim.measure.records import read_records
@@ -274,3 +275,12 @@ def test_a_campaign_from_the_command(library, tmp_path, capsys):
     record = next(r for r in read_records(path) if r.campaign.role == "fit")
     assert record.provenance == "measured" and record.runtime.name == "transformers"
     assert record.scenario["model"]["architecture"] == "llama" and record.latency.e2e_latency.n >= 1
+
+
+def test_framings_are_compared(worker, sizes):
+    worker.ask("open", model=sizes, settings=F32)
+    found = Parity(**worker.ask("parity", prompts=["w1 w2", [5, 300, 301]], output_tokens=12, blocks=[2, 5]))
+    assert found.repeats_identical == found.repeats == 16 and found.values == "logits"
+    assert [(b.rows, b.positions, b.agreed) for b in found.blocks] == [(2, 24, 24), (5, 24, 24)]
+    assert all(b.largest_difference < 1e-3 for b in found.blocks)
+    assert [s.same_text for s in found.speculated] == [True, True]
