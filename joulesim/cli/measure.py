@@ -102,8 +102,8 @@ def files(options) -> dict[str, str]:
     return found
 
 
-def run_campaign(options, name: str, records: str | None):
-    """Run a campaign; its summary."""
+def run_campaign(options, name: str, records: str | None, budget: float | None = None):
+    """Run a campaign, within a budget in seconds or that of the options; its summary."""
     from joulesim.measure import meters
     from joulesim.measure.campaign import Runner
     from joulesim.measure.plan import known_models
@@ -116,13 +116,18 @@ def run_campaign(options, name: str, records: str | None):
     with meters.open_beside(runtime, options.meter) as meter:
         if not meter.info.available:
             print(f"joulesim: no joules: {meter.info.reason}", file=sys.stderr)
-        budget = None if options.minutes is None else 60 * options.minutes  # minutes
+        budget = seconds(options) if budget is None else budget
         runner = Runner(campaign, records or f"{campaign.name}.jsonl", runtime, settings, meter, given, budget,
                         options.keep_models, options.clock, _Bar())
         try:
             return runner.run()
         finally:
             print(file=sys.stderr)
+
+
+def seconds(options) -> float | None:
+    """Budget of the options. [s]"""
+    return None if options.minutes is None else 60 * options.minutes  # minutes
 
 
 class _Bar:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+
 from joulesim.cli import measure, output
 from joulesim.errors import Fault, InputError
 
@@ -30,7 +33,7 @@ def run(options) -> int:
     with meters.open_beside(name, options.meter) as meter, RecordFile(path) as file:
         for label, model in _models(options, name).items():
             record = measure_task(name, settings, meter, label, model, str(options.task), items,
-                                  options.allow_code_execution, options.minutes and 60 * options.minutes)
+                                  options.allow_code_execution, measure.seconds(options))
             file.append(record)
             rows.append({"model": label, **_facts(record)})
     if options.output == "json":
@@ -42,6 +45,39 @@ def run(options) -> int:
         if options.output == "table":
             print(f"\n{rows[0]['joules']}")
     return 0
+
+
+def missing(options, path) -> list[tuple[str, str]]:
+    """Shipped tasks that a real model has not answered yet in a file of records: task and name of the model."""
+    from pathlib import Path
+
+    from joulesim.measure.records import read_records
+    from joulesim.measure.task import SHIPPED
+
+    there = {r.scenario["name"] for r in (read_records(path) if Path(path).exists() else ()) if r.questions}
+    labels = _models(options, "llama_cpp") if options.gemma else {}
+    return [(task, label) for task in SHIPPED for label in labels if f"{label}/{task}" not in there]
+
+
+def run_missing(options, path, budget: float | None) -> None:
+    """Answer the shipped tasks that are missing, each in an equal share of what is left of the budget."""
+    from joulesim.measure import meters
+    from joulesim.measure.answers import measure_task
+    from joulesim.measure.records import RecordFile
+    from joulesim.measure.task import SHIPPED
+
+    began, left = time.monotonic(), missing(options, path)
+    if not left:
+        return
+    name, settings, _ = measure.engine(options)
+    models = _models(options, name)
+    with meters.open_beside(name, options.meter) as meter, RecordFile(path) as file:
+        for i, (task, label) in enumerate(left):
+            share = None if budget is None else (budget - (time.monotonic() - began)) / (len(left) - i)
+            if share is not None and share <= 0:
+                return
+            print(f"joulesim: {label} answers {task}", file=sys.stderr)
+            file.append(measure_task(name, settings, meter, label, models[label], task, SHIPPED[task](), budget=share))
 
 
 def _facts(record) -> dict:

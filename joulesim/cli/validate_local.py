@@ -6,6 +6,9 @@ from pathlib import Path
 
 from joulesim.cli import measure, output
 
+ANSWERING = 0.2
+"""Share of the budget for tasks, where a real model has any to answer."""
+
 
 def arguments(parser) -> None:
     """Options of the command."""
@@ -23,12 +26,13 @@ def arguments(parser) -> None:
 def run(options) -> int:
     """Look around, measure, fit, compare, report."""
     from joulesim.cli import doctor
+    from joulesim.validate import local_answers
 
     folder = Path(options.folder)
     records = Path(options.records or folder / "records.jsonl")
     campaign = {}
     if not options.no_measuring:
-        campaign = measure.plain(measure.run_campaign(options, options.campaign, str(records)))
+        campaign = _measure(options, records)
     found, page, result = evaluate(records, doctor.examine(tries=False), campaign, options.hardware)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.html").write_text(page)
@@ -38,10 +42,27 @@ def run(options) -> int:
     else:
         headers = ("held out", "calls", "number", "median error", "90th percentile", "bias", "noise of this run", "bar")
         print(output.table([_row(e) for e in found["errors"]], headers, options.output))
+        if found["answers"]:
+            print("\n" + output.table([local_answers.cells(one) for one in found["answers"]], local_answers.HEADERS,
+                                      options.output))
         if options.output in ("table", "md"):
             print(f"\n{found['verdict']}\n{found['joules']}\nReport: {found['report']}   "
                   f"Profile: joulesim predict MODEL --on {found['profile']}")
     return 1 if options.strict and not found["passed"] else 0
+
+
+def _measure(options, records: Path) -> dict:
+    """Run the campaign, and where there is a real model its tasks, within the budget; what became of the campaign."""
+    import time
+
+    from joulesim.cli import measure_task
+
+    began, budget = time.monotonic(), measure.seconds(options)
+    waiting = measure_task.missing(options, records)
+    share = ANSWERING if waiting else 0.0
+    campaign = measure.run_campaign(options, options.campaign, str(records), budget and (1 - share) * budget)
+    measure_task.run_missing(options, records, budget and budget - (time.monotonic() - began))
+    return measure.plain(campaign)
 
 
 def _row(e: dict) -> tuple:
@@ -56,7 +77,7 @@ def evaluate(records: Path, seen: dict, campaign: dict, hardware: str | None = N
     import math
 
     from joulesim.measure.records import read_records
-    from joulesim.validate import local_report
+    from joulesim.validate import local_answers, local_report
     from joulesim.validate.local_result import fit
 
     read = read_records(records)
@@ -87,6 +108,7 @@ def evaluate(records: Path, seen: dict, campaign: dict, hardware: str | None = N
                      "split hash": first.campaign.hash, "clock": first.clock},
         "scatter": fitted.scatter, "errors": plain,
         "held_out": {phase: held._asdict() for phase, held in result.held_out.items()},
+        "answers": [local_answers.plain(one) for one in local_answers.answered(result, read)],
         "constants": [{**c._asdict(), "value": float(c.value)} for c in fitted.constants()],
         "unidentified": result.unidentified,
         "meters": [(m["name"], "yes" if m["available"] else "no", m["boundary"], m["detail"] or m["scope"])

@@ -29,29 +29,27 @@ def measure_task(
     """
     Answer every question within one window of the meter; after ``budget`` seconds none is asked any more.
 
-    Where one thread on a CPU answers, the speed of its core is probed between the answers.
+    Where one thread on a CPU answers, the speed of its core is probed between its calls.
     """
     with Worker(engine) as worker:
         opened = worker.ask("open", model=model, settings=settings.model_dump())
         described = _described(worker, model)
         probed = suitable_clock(worker.hello, settings) == "cpu"
-        answers, probes, started = [], [], time.time()
+        answers, started = [], time.time()
         meter.start()
         try:
             began = time.monotonic()
-            probes += [worker.ask("core_probe")] if probed else []
             for item in items:
                 if answers and budget is not None and time.monotonic() - began > budget:
                     break
-                answers.append(_answer(worker, item))
-                probes += [worker.ask("core_probe")] if probed else []
+                answers.append(_answer(worker, item, probed))
         finally:
             reading = meter.stop()
         modelled = bool(worker.hello.get("modelled"))
     right = marked(items[:len(answers)], answers, allow_code)
     counts = correctness(right, answers)
     cpu = [a.cpu_time for a in answers]
-    around = [(a + b) / 2 for a, b in zip(probes, probes[1:], strict=False)] or [None] * len(answers)
+    probes = [a.core_probe for a in answers if a.core_probe]
     energies = fields_of(reading)
     reasons = [*reading.reasons]
     if counts.failed:
@@ -81,8 +79,8 @@ def measure_task(
         "correctness": counts,
         "questions": tuple(
             Question(prompt=a.prompt_tokens, cached=a.cached_tokens, output=a.output_tokens, calls=a.calls, time=a.time,
-                     cpu_time=a.cpu_time, core_probe=probe, correct=ok, failed=a.finish == "failed")
-            for a, ok, probe in zip(answers, right, around, strict=True)),
+                     cpu_time=a.cpu_time, core_probe=a.core_probe, correct=ok, failed=a.finish == "failed")
+            for a, ok in zip(answers, right, strict=True)),
         "validity": Validity.of(reasons),
         "window": energies["window"].model_copy(update={"started_at": _stamp(started)}),
     })
@@ -125,10 +123,10 @@ def _described(worker: Worker, model: str) -> dict[str, Any]:
     return synth.description(model) if model.endswith(".gguf") and Path(model).is_file() else {}
 
 
-def _answer(worker: Worker, item: Item) -> Answer:
+def _answer(worker: Worker, item: Item, probed: bool) -> Answer:
     try:
         (said,) = worker.ask("generate", timeout=_PATIENCE, prompts=[item.prompt], max_tokens=item.max_tokens,
-                             **({"stop": item.stop} if item.stop else {}))
+                             **({"stop": item.stop} if item.stop else {}), **({"probed": True} if probed else {}))
         return Answer(**said)
     except WorkerError as error:
         if error.dead:

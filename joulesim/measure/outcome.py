@@ -99,7 +99,7 @@ class Question(Observed):
     cpu_time: NonNegative | None = None
     """[s]"""
     core_probe: NonNegative | None = None
-    """CPU time of a fixed piece of arithmetic before and after, in the mean: how fast the core was. [s]"""
+    """CPU time of a fixed piece of arithmetic between the calls, over their time: how fast the core was. [s]"""
     correct: bool
     failed: bool = False
 

@@ -152,11 +152,18 @@ def split_hash(campaign: Campaign, settings: Settings, engine: str) -> str:
 
 
 def in_order(points: list[Point], seed: str) -> list[Resident]:
-    """Points in random order, those of a loaded model together; the same for the same seed."""
+    """
+    Points in random order, those of a loaded model together; the same for the same seed.
+
+    A first model of each format, among those to be fitted, comes before all others: what a budget leaves no time for is
+    then rarely a format as a whole, of which nothing could be said.
+    """
     chance = random.Random(seed)
     by_model = sorted(points, key=lambda p: (p.model, p.weights, p.kv_format, p.name))
     residents = [Resident(*key, list(group)) for key, group in groupby(by_model, lambda p: p[:3])]
     chance.shuffle(residents)
     for resident in residents:
         chance.shuffle(resident.points)
-    return residents
+    fitted = [resident for resident in residents if any(point.role == "fit" for point in resident.points)]
+    first = list({(resident.weights, resident.kv_format): resident for resident in reversed(fitted)}.values())
+    return [*first, *(resident for resident in residents if resident not in first)]

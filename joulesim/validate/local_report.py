@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from joulesim.validate.local import QUERIES, ROWS, LocalFit
+from joulesim.validate.local_answers import HEADERS, cells
 from joulesim.validate.local_errors import Errors
 from joulesim.validate.local_points import Points
 from joulesim.validate.local_result import FitResult
@@ -34,6 +35,7 @@ def sections(found: dict[str, Any], result: FitResult) -> str:
         "<h2>Meters</h2>", _table(("meter", "works", "boundary", "what it says"), found["meters"]),
         f"<p>{_text(found['joules'])}</p>",
         "<h2>Errors where nothing was fitted</h2>", _errors(result.errors),
+        *_answers(found["answers"]),
         "<h2>Predicted against measured, held-out calls</h2>", _parity(fitted, tested), _residuals(fitted, tested),
         "<h2>What a call of N rows costs</h2>", _batch_curve(fitted), _context_curve(fitted, calls),
         "<h2>Constants</h2>", _constants(fitted),
@@ -68,6 +70,15 @@ def _errors(errors: Sequence[Errors]) -> str:
     return (f"<table><tr>{head}</tr>{''.join(rows)}</table>"
             "<p class=note>Noise: how far two rounds of the same call are apart, median and 90th percentile. "
             "No model can be seen to be better than that here.</p>")
+
+
+def _answers(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Tasks, where any was answered."""
+    if not found:
+        return []
+    return ["<h2>Seconds per correct answer</h2>", _table(HEADERS, map(cells, found)),
+            "<p class=note>Lengths and correctness are those of the run; the time of its calls is predicted. The predicted "
+            "interval holds the errors of the constants and those on held-out calls of the same kinds.</p>"]
 
 
 class _Axes:

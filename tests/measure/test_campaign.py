@@ -88,6 +88,13 @@ def test_order_is_random_and_reproducible():
     assert sorted(p.name for r in in_order(points, "a") for p in r.points) == sorted(p.name for p in points)
 
 
+def test_a_first_model_of_each_format_comes_before_all_others():
+    for seed in "abcdef":
+        order = in_order(declared().points(), seed)
+        assert {r.weights for r in order[:2]} == {"f16", "q4_0"}
+        assert all(any(p.role == "fit" for p in r.points) for r in order[:2])
+
+
 def test_the_same_command_goes_on_where_it_stopped(tmp_path):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     Runner(declared(), whole, "fake").run()

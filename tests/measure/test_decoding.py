@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from joulesim.measure.parity import compare
+from joulesim.measure.runtimes import decoding
 from joulesim.measure.runtimes.decoding import answer, copied
 from joulesim.measure.runtimes.kv_state import repeated
 
@@ -65,6 +66,14 @@ def test_length_and_stop_texts():
     found, _ = answer(Rows(), "11", 20, [], stop=["83"])
     assert (found.text, found.finish) == ("235", "stop")
     assert answer(Rows(), "11", 12, [], ignore_end=True)[0].output_tokens == 12
+
+
+def test_a_probe_between_calls_is_no_part_of_the_time(monkeypatch):
+    monkeypatch.setattr(decoding, "probe", lambda: 10.0)
+    found, _ = answer(Rows(), "12", 3, [], probed=True)
+    plain, _ = answer(Rows(), "12", 3, [])
+    assert (found.text, found.core_probe, plain.core_probe) == (plain.text, 10.0, None)
+    assert found.cpu_time + 10.0 * (found.calls + 1) == pytest.approx(0.0, abs=1.0)  # the fake probes took no time
 
 
 def test_a_common_prefix_is_not_computed_again():

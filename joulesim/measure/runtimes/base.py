@@ -83,7 +83,7 @@ class Times(NamedTuple):
 class Runtime(ABC):
     """An engine inside its child process. Every answer is plain data."""
 
-    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest", "core_probe", "parity")
+    REQUESTS: tuple[str, ...] = ("open", "prepare", "run", "generate", "rest", "parity")
     phases: tuple[Phase, ...] = ("decode", "chunk", "prefill")
     """Kinds of calls that it can make."""
     models = ".json"
@@ -119,10 +119,6 @@ class Runtime(ABC):
         raise ValueError("expected an engine that takes tokens in blocks and shows what it thinks of each; this one gives "
                          "texts alone, --runtime llama_cpp, llama_server or transformers does it")
 
-    def core_probe(self) -> float:
-        """See :func:`probe`."""
-        return probe()
-
     def close(self) -> None:  # noqa: B027 (most engines hold nothing)
         """Give everything free."""
 
@@ -140,6 +136,8 @@ class Answer(Observed):
     """From request to end. [s]"""
     cpu_time: float | None = None
     """[s]"""
+    core_probe: float | None = None
+    """CPU time of :func:`probe` between its calls, over their time; not part of the times. [s]"""
     finish: Literal["stop", "length", "failed"] = "stop"
     failure: str = ""
     drafted: Count | None = None

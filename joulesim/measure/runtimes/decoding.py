@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from joulesim.measure.runtimes.base import Answer
+from joulesim.measure.runtimes.base import Answer, probe
 
 
 class Cache(Protocol):
@@ -28,7 +28,7 @@ class Cache(Protocol):
 
 def answer(cache: Cache, prompt: str | list[int], max_tokens: int, held: list[int], stop: Sequence[str] = (),
            draft: Cache | None = None, draft_length: int = 0, ngram: int = 0, confidence_threshold: float = 0.0,
-           ignore_end: bool = False) -> tuple[Answer, list[int]]:
+           ignore_end: bool = False, probed: bool = False) -> tuple[Answer, list[int]]:
     """
     Answer one prompt, and what the cache holds afterwards.
 
@@ -48,9 +48,13 @@ def answer(cache: Cache, prompt: str | list[int], max_tokens: int, held: list[in
         A draft ends before a token that the draft model gives less probability.
     ignore_end : bool
         Go on after an end token, to get exactly ``max_tokens``.
+    probed : bool
+        Probe the core between the calls.
     """
     model = cache.model
     wanted = model.tokens(prompt) if isinstance(prompt, str) else list(prompt)
+    if probed:
+        cache = _Probed(cache)
     wall, cpu = time.perf_counter(), time.process_time()
     reused = _common(held, wanted[:-1])
     cache.cut(reused)
@@ -85,11 +89,38 @@ def answer(cache: Cache, prompt: str | list[int], max_tokens: int, held: list[in
     held = text[:-1] if times else wanted
     cache.cut(len(held))
     speculative = draft_length > 0
+    spent, core = (cache.spent, cache.core) if probed else (0.0, None)
     return Answer(
         text=said, prompt_tokens=len(wanted), cached_tokens=reused, output_tokens=len(times), token_times=tuple(times),
-        time=time.perf_counter() - wall, cpu_time=time.process_time() - cpu, finish=finish, calls=counts["calls"],
+        time=time.perf_counter() - wall - spent, cpu_time=time.process_time() - cpu - spent, core_probe=core,
+        finish=finish, calls=counts["calls"],
         **({key: counts[key] for key in ("drafted", "verified", "accepted")} if speculative else {}),
     ), held
+
+
+class _Probed:
+    """A cache with a probe of the core beside each call, as a campaign has one beside each repeat."""
+
+    def __init__(self, cache: Cache):
+        self._cache, self.model, self.logits, self.cut = cache, cache.model, cache.logits, cache.cut
+        self._last, self._time, self._ratios = probe(), 0.0, 0.0
+        self.spent = 0.0
+        """CPU time of the probes since the first. [s]"""
+
+    def feed(self, tokens: Sequence[int], start: int = 0, every: bool = False) -> None:
+        """Put tokens at a position, between two probes."""
+        began = time.process_time()
+        self._cache.feed(tokens, start, every)
+        took = time.process_time() - began
+        before, self._last = self._last, probe()
+        self.spent += self._last
+        self._time += took
+        self._ratios += took / ((before + self._last) / 2)
+
+    @property
+    def core(self) -> float | None:
+        """Probe that all calls together took: a probe that was pushed aside counts little. [s]"""
+        return self._time / self._ratios if self._ratios else None
 
 
 def _accept(cache: Cache, drafted: list[int], counts: dict[str, int]) -> list[int]:
