@@ -26,14 +26,18 @@ def run(options) -> int:
     from joulesim.measure.answers import measure_task
     from joulesim.measure.records import RecordFile
     from joulesim.measure.task import read_task
+    from joulesim.measure.worker import WorkerError
 
     items = read_task(options.task, options.allow_code_execution)
     name, settings, _ = measure.engine(options)
     path, rows = options.records or "task.jsonl", []
     with meters.open_beside(name, options.meter) as meter, RecordFile(path) as file:
         for label, model in _models(options, name).items():
-            record = measure_task(name, settings, meter, label, model, str(options.task), items,
-                                  options.allow_code_execution, measure.seconds(options))
+            try:
+                record = measure_task(name, settings, meter, label, model, str(options.task), items,
+                                      options.allow_code_execution, measure.seconds(options))
+            except WorkerError as error:
+                raise InputError(Fault(f"runtime {name}, {label}", str(error))) from None
             file.append(record)
             rows.append({"model": label, **_facts(record)})
     if options.output == "json":
@@ -65,6 +69,7 @@ def run_missing(options, path, budget: float | None) -> None:
     from joulesim.measure.answers import measure_task
     from joulesim.measure.records import RecordFile
     from joulesim.measure.task import SHIPPED
+    from joulesim.measure.worker import WorkerError
 
     began, left = time.monotonic(), missing(options, path)
     if not left:
@@ -77,7 +82,12 @@ def run_missing(options, path, budget: float | None) -> None:
             if share is not None and share <= 0:
                 return
             print(f"joulesim: {label} answers {task}", file=sys.stderr)
-            file.append(measure_task(name, settings, meter, label, models[label], task, SHIPPED[task](), budget=share))
+            try:
+                record = measure_task(name, settings, meter, label, models[label], task, SHIPPED[task](), budget=share)
+            except WorkerError as error:
+                print(f"joulesim: {label} did not answer {task}: {error}", file=sys.stderr)
+                continue
+            file.append(record)
 
 
 def _facts(record) -> dict:

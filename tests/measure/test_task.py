@@ -1,15 +1,19 @@
 """Tasks: what counts as right, what it cost, and code that strangers wrote."""
 
+import argparse
 import json
 import math
 
 import pytest
 
 from joulesim.cli import main
+from joulesim.cli import measure as measure_command
+from joulesim.cli import measure_task as measure_task_command
 from joulesim.errors import InputError
 from joulesim.measure import checkers
 from joulesim.measure.answers import cost, measure_task
 from joulesim.measure.meters.base import NoMeter
+from joulesim.measure.records import read_records
 from joulesim.measure.runtimes.base import Answer, Settings
 from joulesim.measure.task import Item, correctness, facts, marked, per_correct, read_task, words
 
@@ -150,3 +154,32 @@ def test_a_record_keeps_every_question():
 def test_no_question_is_asked_after_the_time_is_up():
     record = measure_task("fake", Settings(threads=2), NoMeter(), "m", "m", "t", [Item("a", "a", "exact", 4)] * 9, budget=-1.0)
     assert record.correctness.attempted == 1 and record.scenario["task"]["questions"] == 9
+
+
+def parsed(*arguments):
+    parser = argparse.ArgumentParser()
+    measure_command.arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_a_model_that_does_not_load_is_one_line(tmp_path, monkeypatch, capsys):
+    arguments = ["measure", "--task", "facts", "--runtime", "fake", "--model", "m=refuse.gguf", "--records", str(tmp_path / "r")]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "joulesim: runtime fake, m: open: ValueError: this model does not load\n"
+    monkeypatch.setattr(measure_task_command, "_models", lambda options, engine: {"m": "refuse"})
+    measure_task_command.run_missing(parsed("--runtime", "fake", "--gemma", "here"), tmp_path / "r", budget=None)
+    assert "m did not answer facts: open: ValueError: this model does not load" in capsys.readouterr().err
+
+
+def test_tasks_that_a_real_model_has_not_answered_yet(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(measure_task_command, "_models", lambda options, engine: {"m": "m"})
+    options, path = parsed("--runtime", "fake", "--gemma", "here"), tmp_path / "r.jsonl"
+    assert measure_task_command.missing(options, path) == [("facts", "m"), ("words", "m")]
+    measure_task_command.run_missing(options, path, budget=0.0)
+    assert not read_records(path)
+    measure_task_command.run_missing(options, path, budget=None)
+    assert [r.scenario["name"] for r in read_records(path)] == ["m/facts", "m/words"]
+    assert "joulesim: m answers facts" in capsys.readouterr().err
+    assert measure_task_command.missing(options, path) == []
+    measure_task_command.run_missing(options, path, budget=None)
+    assert len(read_records(path)) == 2
