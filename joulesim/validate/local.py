@@ -5,11 +5,12 @@ A call of :math:`N` rows takes
 
 .. math::
    t = s^\gamma \Big[t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f)
-       + \frac{4\,\ell\,h\,d\,\sum p}{a(n)}\Big] + s^\delta \sigma\,\frac{B^2}{B + B_0}
+       + \Big(\frac{64}{d}\Big)^\kappa \frac{4\,\ell\,h\,d\,\sum p}{a(n)}\Big] + s^\delta \sigma\,\frac{B^2}{B + B_0}
 
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
 :math:`f`, weight bytes :math:`B` of which about :math:`B_0` stay in a cache, query heads :math:`h` of :math:`d`
-channels and positions :math:`p` looked at. :math:`s` is how much slower than at its best the core was just then, by a
+channels and positions :math:`p` looked at; a head and position cost something whatever their channels, so that wide
+heads take less a channel. :math:`s` is how much slower than at its best the core was just then, by a
 probe beside each repeat (1 with wall time); arithmetic and memory traffic each follow a power of it.
 :math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
 change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
@@ -32,12 +33,15 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 """Rows of a call at which the table of each format has an entry."""
 QUERIES = (1, 8, 32, 64, 512)
 """Rows of a sequence at which the attention rate has an entry."""
+HEAD_WIDTH = 64
+"""Channels of a head for which the attention rate is stated."""
 _COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream", "resident_bytes",
-           "core_exponent", "stream_exponent")
+           "core_exponent", "stream_exponent", "width_exponent")
 _PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 2.0),
           "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "resident_bytes": (2e7, 1.5),
           "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
-          "extra_columns": (30.0, 1.5), "core_exponent": (0.8, 0.4), "stream_exponent": (0.3, 0.7)}
+          "extra_columns": (30.0, 1.5), "core_exponent": (0.8, 0.4), "stream_exponent": (0.3, 0.7),
+          "width_exponent": (1.0, 0.7)}
 """Start and spread of the logarithm of each constant; wide, and beaten by any record that says something. The rates are
 those of a CPU core, unless a datasheet says its own."""
 _NOISE = 0.05
@@ -199,13 +203,14 @@ def _times(logs, names, formats, calls: Points, strange: str | None) -> np.ndarr
 
 
 def _evaluate(logs: np.ndarray, design: _Design, calls: Points) -> np.ndarray:
-    per_call, per_layer, per_element, per_sequence, stream, resident, core, streaming = np.exp(logs[design.common])
+    per_call, per_layer, per_element, per_sequence, stream, resident, core, streaming, width = np.exp(logs[design.common])
     low, high, weight = design.table
     per_weight = np.exp(((1 - weight) * logs[low] + weight * logs[high]).mean(axis=1))
     columns = calls.matrix_columns + np.exp(logs[design.extra].mean(axis=1))
     products = np.bincount(calls.owner, per_weight * calls.matrix_batch * calls.matrix_rows * columns, len(calls))
     a_low, a_high, a_weight = design.attention
     attention = np.exp((1 - a_weight) * logs[a_low] + a_weight * logs[a_high]) * 4 * calls.positions
+    attention = attention * (HEAD_WIDTH / calls.head_width) ** width
     working = (per_call + per_layer * calls.layers * calls.passes + per_element * calls.element_work
                + per_sequence * calls.layers * calls.sequences + products + attention)
     return (calls.slowness**core * working

@@ -35,6 +35,8 @@ class Points:
     element_work: np.ndarray
     positions: np.ndarray
     """Query heads times channels times positions, over all layers."""
+    head_width: np.ndarray
+    """Channels of a head."""
     bytes: np.ndarray
     slowness: np.ndarray
     """Core probe over the best one of all records; 1 without. [1]"""
@@ -181,7 +183,8 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     for name, value in (
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
         ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
-        ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked), ("bytes", stored),
+        ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked),
+        ("head_width", model["head_dim"]), ("bytes", stored),
     ):
         columns[name].append(value)
 

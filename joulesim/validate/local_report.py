@@ -220,7 +220,8 @@ def _constants(fitted: LocalFit) -> str:
             + "<p class=note>± is one standard error of the logarithm; what is in brackets rests on its prior.</p>")
 
 
-_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": ""}
+_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": "",
+          "width_exponent": ""}
 """Units of constants that are no times."""
 
 

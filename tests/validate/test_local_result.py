@@ -13,6 +13,7 @@ from joulesim.measure.plan import read_campaign
 from joulesim.measure.records import read_records
 from joulesim.measure.validity import Reason, Validity
 from joulesim.validate import local
+from joulesim.validate.local_points import imagined
 from joulesim.validate.local_result import IDENTIFIES
 
 DECODE = {"phase": "decode", "sequences": [1, 4], "depth": 64}
@@ -130,3 +131,15 @@ def test_a_model_known_by_name_alone(tmp_path):
     records = [r.model_copy(update={"scenario": {**r.scenario, "model": {"name": "gpt"}}}) for r in run(tmp_path)]
     with pytest.raises(InputError, match="expected what the model consists of, got its name alone; measure again and give"):
         js.fit(records)
+
+
+def test_how_wide_heads_fare_is_assumed_until_a_shape_has_them(tmp_path):
+    result = js.fit(run(tmp_path))
+    assert result.unidentified["width_exponent"] == IDENTIFIES["width_exponent"]
+    sizes = {"layers": 12, "width": 1024, "matrices": [["layer", 1024, 1024, "q4_0", 12]]}
+    call = {"phase": "decode", "sequences": 1, "tokens": 1, "depth": 4000}
+    narrow, wide = (imagined([call], {**sizes, "heads": heads, "head_dim": 1024 // heads}, "q4_0", None, [1.0])
+                    for heads in (16, 4))
+    quick, slow = (result.fitted.predict(calls)[0] for calls in (wide, narrow))
+    unsure, sure = (np.linalg.norm(result.fitted.uncertainty(calls)) for calls in (wide, narrow))
+    assert quick < 0.6 * slow and unsure > 2 * sure
