@@ -16,7 +16,7 @@ def absent(name, code="no-meter", detail="not here", remedy=""):
 @pytest.fixture
 def nowhere(monkeypatch):
     for name in meters.METERS:
-        monkeypatch.setattr(f"joulesim.measure.meters.{name}.probe", lambda name=name: absent(name))
+        monkeypatch.setattr(meters._module(name), "probe", lambda name=name: absent(name))
 
 
 def test_every_meter_has_a_verdict_here():
