@@ -70,6 +70,8 @@ class Plan(NamedTuple):
     fixed: dict[str, float]
     rules: dict[str, str]
     time_weight: dict[str, float]
+    series_correlation: float = 0.0
+    """Correlation of the noise of rows that were measured in one go (:meth:`Point.series`)."""
 
     def exclusion(self, point: Point) -> str | None:
         """Rule by which a point is left out of the fit and reported as a class of its own."""
@@ -109,6 +111,7 @@ def plan(runtime: str) -> Plan:
         table["runtime"], tuple(table["tables"]), table["source"], table["noise"], tuple(declared),
         {name: _number(name, rule["value"]) for name, rule in table.get("fixed", {}).items()},
         table.get("excluded", {}), {name: rule["time"] for name, rule in table.get("downweighted", {}).items()},
+        table.get("series_correlation", 0.0),
     )
 
 
@@ -233,7 +236,8 @@ def fit(points: Sequence[Point], plan_: Plan, start: FitResult | None = None, fr
     Notes
     -----
     Minimises pseudo-Huber residuals of the logarithms of step time, energy and power against their noise, and the
-    priors. Points of one model weigh :math:`n^{-1/4}` of their number, so that no model dominates.
+    priors. Rows of one series share part of their error (one node, one server), so that ten of them do not say ten
+    times as much: :class:`_Series`.
 
     References
     ----------
@@ -269,16 +273,14 @@ class _Problem:
         for i, p in enumerate(plan_.parameters):
             self.low[i] = max(self.low[i], np.log(p.low) if p.low > 0 else -np.inf)
             self.high[i] = min(self.high[i], np.log(p.high) if np.isfinite(p.high) else np.inf)
-        models = [p.model for p in points]
-        share = np.array([models.count(m) for m in models]) / 20.0
-        weight = share**-0.25
         slow = np.array([plan_.time_weight.get("single B200", 1.0) if jittery(p) else 1.0 for p in points])
-        noise = plan_.noise
-        self.weights = np.stack([weight * slow / noise["time"], 0.8 * weight / noise["energy"], 0.8 * weight / noise["power"]])
+        noise, one = plan_.noise, np.ones(len(points))
+        self.weights = np.stack([slow / noise["time"], one * 0.8 / noise["energy"], one * 0.8 / noise["power"]])
         measured = np.array([[p.batch / (p.output_throughput or np.nan), p.energy_per_token, p.power] for p in points], float)
         self.measured = np.log(measured.T)
         self.weights = np.where(np.isnan(self.measured), 0.0, self.weights)  # what a row does not say weighs nothing
         self.measured = np.nan_to_num(self.measured)
+        self.series = _Series([p.series() for p in points], self.weights > 0, plan_.series_correlation)
         self._at: np.ndarray | None = None
 
     def start(self, result: FitResult | None) -> np.ndarray:
@@ -314,11 +316,10 @@ class _Problem:
                 slopes[k][group.rows, : self.count] = slope
                 at = self.count + device * len(self.varying)
                 slopes[k][group.rows, at: at + len(self.varying)] = slope[:, self.varying]
-        z = (logs - self.measured) * self.weights
-        bent, bend = _pseudo_huber(z)
-        jacobian = (slopes * (self.weights * bend)[:, :, None]).reshape(-1, len(theta))
+        bent, bend = _pseudo_huber(self.series.whitened((logs - self.measured) * self.weights))
+        jacobian = self.series.whitened(slopes * self.weights[:, :, None]) * bend[:, :, None]
         self._residuals = np.concatenate([bent.ravel(), (theta - self.mean) / self.scale])
-        self._jacobian = np.vstack([jacobian, np.diag(1.0 / self.scale)])
+        self._jacobian = np.vstack([jacobian.reshape(-1, len(theta)), np.diag(1.0 / self.scale)])
         self._at = theta.copy()
 
     def residuals(self, theta) -> np.ndarray:
@@ -328,6 +329,36 @@ class _Problem:
     def jacobian(self, theta) -> np.ndarray:
         self._evaluate(theta)
         return self._jacobian
+
+
+class _Series:
+    r"""
+    Rows whose noise is correlated, whitened.
+
+    With correlation :math:`\rho` between any two rows of a series of :math:`n`, what is left of a row after taking
+    :math:`1 - \sqrt{(1 - \rho) / (1 - \rho + n \rho)}` of its series' mean from it is uncorrelated, with variance
+    :math:`1 - \rho`.
+
+    References
+    ----------
+    .. [1] W. A. Fuller and G. E. Battese, "Transformations for estimation of linear models with nested-error
+       structure," J. Am. Stat. Assoc. 68(343), 1973.
+    """
+
+    def __init__(self, keys: Sequence[tuple], present: np.ndarray, correlation: float):
+        numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        self.member = np.eye(len(numbers))[[numbers[key] for key in keys]]
+        self.present = present
+        count, own = present @ self.member, 1.0 - correlation
+        self.taken = (1.0 - np.sqrt(own / (own + count * correlation))) / np.maximum(count, 1.0)
+        self.scale = np.sqrt(own)
+
+    def whitened(self, values: np.ndarray) -> np.ndarray:
+        """Values (quantity, row, any more) with the noise of the rows that are present uncorrelated."""
+        tail = (1,) * (values.ndim - 2)
+        sums = np.einsum("rs,qr...->qs...", self.member, values, optimize=True)
+        shared = np.einsum("rs,qs...->qr...", self.member, sums * self.taken.reshape(*self.taken.shape, *tail), optimize=True)
+        return (values - shared) * self.present.reshape(*self.present.shape, *tail) / self.scale
 
 
 def _pseudo_huber(z):

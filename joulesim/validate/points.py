@@ -69,6 +69,11 @@ class Point(NamedTuple):
         """The point without anything measured."""
         return self._replace(**dict.fromkeys(MEASURED))
 
+    def series(self) -> tuple:
+        """What the rows of one sweep have in common: everything but the numbers that it sweeps."""
+        return (self.table, self.hardware, self.model, self.runtime, self.weights, self.kv_cache, self.phase, self.task,
+                self.devices, self.tensor, self.expert, self.data, self.boundary)
+
 
 _TEXT = ("table", "source", "hardware", "model", "runtime", "phase", "task", "boundary", "accuracy_task", "flag")
 _NAMES = ("weights", "kv_cache")
