@@ -120,9 +120,9 @@ def new_share(point: Point, pool_tokens: float, history_share: float, caches_pre
 
     Notes
     -----
-    A list that is sent again hits only if the pool holds it whole: least-recently-used eviction of a cyclic list is
-    all or nothing, with a corner rounded for what else the pool holds. First-time requests in the measured window are
-    :math:`(U - b) / (N - b)`.
+    A list that is sent again hits only if the pool holds all that is written between two uses of a prompt, answers
+    included: least-recently-used eviction of a cyclic list is all or nothing, with a corner rounded for unequal
+    lengths. First-time requests in the measured window are :math:`(U - b) / (N - b)`.
 
     References
     ----------
@@ -135,7 +135,7 @@ def new_share(point: Point, pool_tokens: float, history_share: float, caches_pre
     new = history_share if task.conversation else 1.0
     if not (task.unique and point.requests and point.requests > 1.4 * task.unique):
         return new
-    list_tokens = task.unique * point.prompt_tokens * new
-    held = 1.0 / (1.0 + (1.05 * list_tokens / max(pool_tokens, 1.0)) ** _SHARPNESS)
+    reuse_tokens = task.unique * (point.prompt_tokens * new + point.output_tokens)
+    held = 1.0 / (1.0 + (reuse_tokens / max(pool_tokens, 1.0)) ** _SHARPNESS)
     first_time = float(np.clip((task.unique - point.batch) / max(point.requests - point.batch, 1.0), 0.0, 1.0))
     return new * (1.0 - held * (1.0 - first_time))
