@@ -118,13 +118,14 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     always = reading.plus(asked).plus(sample(x, c, batch))
     host, eager = c["host_per_step"] + c["host_per_sequence"] * batch, c["eager_layer_overhead"] * x.layers
 
-    def step(extra_rows, admitted):
+    def step(extra_rows, admitted, launched):
         work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(always)
-        return with_host(c, work, host + eager * (batch + extra_rows > x.graph_rows))
+        return with_host(c, work, host + launched)
 
     brief = np.maximum(1.0 - np.exp(-admissions) - carrying, 0.0)  # steps that admit short prompts alone
-    pure, mixed = step(0.0, 0.0), step(rows / carrying, admissions / carrying)
+    pure = step(0.0, 0.0, eager * (batch > x.graph_rows))  # captured graphs serve steps that only decode
+    mixed = step(rows / carrying, admissions / carrying, eager)
     average = pure.times(np.maximum(1.0 - carrying - brief, 0.0)).plus(mixed.times(carrying))
-    average = average.plus(step(x.short_rows, 1.0).times(brief))
+    average = average.plus(step(x.short_rows, 1.0, eager).times(brief))
     plain = pure.less(with_host(c, asked, 0.0))
     return average.less(plain).times(steps), plain.times(steps), mixed
