@@ -53,15 +53,20 @@ def experts(x: Inputs, c, rows) -> Work:
     padded = chosen + touched / x.experts_routed * tile / 2.0
     rate = issue_limited_bandwidth(x, c) if x.issue_limited_experts else bandwidth(x, c)
     rate = rate * c["expert_bandwidth_factor"] * np.where(large, c["large_tile_factor"], 1.0)
-    work = _matrix_product(x, c, x.routed, held, touched / x.experts_routed, padded, rate, c["expert_compute_efficiency"],
-                           c["expert_compute_efficiency"])
+    efficiency = c["expert_compute_efficiency"]
+    copies = weight_traffic.routed_activation_bytes(
+        tokens * x.experts_per_token / x.expert, x.expert_outer, x.expert_inner * held * x.expert)
+    work = _matrix_product(x, c, x.routed, held, touched / x.experts_routed, padded, rate, efficiency, efficiency,
+                           beside=copies)
     counted = (chosen + c["padding_activity"] * (padded - chosen)) / np.where(padded > 0, padded, 1.0)  # no rows, no tiles
+    counted = counted * c["expert_flop_energy"]
     return work._replace(flops=work.flops * counted, narrow_flops=work.narrow_flops * counted)
 
 
 def sample(x: Inputs, c, sequences) -> Work:
     """Sampling of ``sequences`` tokens: passes over the vocabulary, on every device alike."""
-    return Work(sampling=sequences * x.vocabulary * c["sampling_bytes"] / x.memory_bandwidth)
+    moved = sequences * x.vocabulary * c["sampling_bytes"]
+    return Work(bytes=moved, sampling=moved / x.memory_bandwidth)
 
 
 def dense_product(x: Inputs, c, m: Matrices, rows) -> Work:
@@ -76,16 +81,16 @@ def dense_product(x: Inputs, c, m: Matrices, rows) -> Work:
 
 
 def _matrix_product(x: Inputs, c, m: Matrices, share, read, rows, rate, efficiency, narrow_efficiency,
-                    instructions=None) -> Work:
+                    instructions=None, beside=0.0) -> Work:
     """
     Rows times matrices of which the device holds a ``share`` and reads ``read`` times.
 
-    ``instructions`` on vector lanes; ``None`` for unpacking once a read.
+    ``instructions`` on vector lanes; ``None`` for unpacking once a read. ``beside`` is traffic beside the weights.
     """
     unpacking = m.instructions * share * read if instructions is None else instructions
     time = rows * share * (m.seconds_per_row / efficiency + m.narrow_seconds_per_row / narrow_efficiency)
     return product(
-        x, c, m.bytes * share * read, rows * share * m.flops_per_row, rows * share * m.narrow_flops_per_row,
+        x, c, m.bytes * share * read + beside, rows * share * m.flops_per_row, rows * share * m.narrow_flops_per_row,
         unpacking, rate, time,
     )
 
@@ -99,11 +104,12 @@ def product(x: Inputs, c, moved, flops, narrow_flops, instructions, rate, arithm
 
 
 def _collectives(x: Inputs, c, rows) -> Work:
-    """Two reductions over the devices of a layer."""
+    """Two reductions over the devices of a layer; with experts spread out they wait for the device with the busiest."""
     group = x.tensor * (x.data if x.expert > x.tensor else 1.0)
     if np.all(group <= 1):
         return Work()
     moved = 2.0 * x.layers * parallelism.all_reduce_bytes(rows * x.hidden_size * 2.0, group)
     latency = parallelism.collective_latency(c["collective_latency"], group, c["collective_exponent"])
-    time = 2.0 * x.layers * latency + moved / (x.link_bandwidth * c["link_efficiency"])
+    waiting = c["expert_link_factor"] if x.expert > 1 else 1.0
+    time = 2.0 * x.layers * latency + waiting * moved / (x.link_bandwidth * c["link_efficiency"])
     return Work(link_bytes=moved, link=time)

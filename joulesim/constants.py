@@ -26,11 +26,11 @@ UNITS = {
     "cache_unpack_instructions": "", "overlap_exponent": "", "expert_skew": "", "large_tile_factor": "",
     "padding_activity": "", "layer_overhead": "second", "moe_layer_overhead": "second",
     "eager_layer_overhead": "second", "sampling_bytes": "byte", "collective_latency": "second", "collective_exponent": "",
-    "link_efficiency": "",
+    "link_efficiency": "", "expert_link_factor": "",
     "host_per_step": "second", "host_per_sequence": "second", "host_exponent": "",
     "static_power": "watt", "active_power": "watt", "launch_activity": "", "link_activity": "",
     "energy_per_byte": "joule/byte", "energy_per_link_byte": "joule/byte", "energy_per_flop": "joule/FLOP",
-    "narrow_flop_energy": "", "energy_per_instruction": "joule", "voltage_share": "", "limit_margin": "",
+    "narrow_flop_energy": "", "expert_flop_energy": "", "energy_per_instruction": "joule", "voltage_share": "", "limit_margin": "",
     "history_share": "", "time_residual": "", "power_residual": "",
 }
 """Unit of each constant, in the order in which the chain meets them."""

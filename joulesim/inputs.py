@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from joulesim.formulas import batching, lengths
 from joulesim.models.mixes import weight_table
 from joulesim.scenario import Scenario
 from joulesim.specs.format import FormatSpec
-from joulesim.specs.model import Mixer
+from joulesim.specs.model import Mixer, ModelSpec
 from joulesim.specs.workload import Histogram, LogNormal, Trace
 
 _LOOKED_UP = "input_embedding"
@@ -73,6 +74,10 @@ class Inputs(NamedTuple):
     experts_routed: float
     experts_per_token: float
     expert_layers: float
+    expert_outer: float
+    """Elements that a token's products with one routed expert read and write in the model's width, over all layers. [1]"""
+    expert_inner: float
+    """The same in the expert's own width. [1]"""
     cache_bytes: Any
     """Stored size of one cache element. [B]"""
     cache_instructions: Any
@@ -211,6 +216,8 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         experts_routed=model.experts.routed if model.experts else 1.0,
         experts_per_token=model.experts.per_token if model.experts else 0.0,
         expert_layers=float(model.experts.layers) if model.experts else 0.0,
+        expert_outer=_expert_elements(model, lambda width: width == model.hidden_size),
+        expert_inner=_expert_elements(model, lambda width: width != model.hidden_size),
         cache_bytes=cache.bytes_per_weight,
         cache_instructions=cache.unpack_instructions or 0.0,
         cache_quantised=float((cache.block_weights or 1) > 1),
@@ -272,6 +279,12 @@ def _speculation(scenario: Scenario, assumptions: list[str]):
     assumptions.append(f"speculation: {plan.round.tokens:.2f} tokens a round, {plan.round.drafted:.2f} drafted, "
                        f"{plan.round.wasted:.2f} thrown away")
     return plan
+
+
+def _expert_elements(model: ModelSpec, counted: Callable[[int], bool]) -> float:
+    """Operands and results of a token's products with one routed expert, over all layers."""
+    return float(sum(len(t.layers) * width for t in model.tensors if t.role == _ON_DEMAND
+                     for width in (t.columns, t.rows) if counted(width)))
 
 
 def expert_format(scenario: Scenario) -> str | None:
