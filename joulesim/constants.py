@@ -30,7 +30,8 @@ UNITS = {
     "host_per_step": "second", "host_per_sequence": "second", "host_exponent": "",
     "static_power": "watt", "active_power": "watt", "launch_activity": "", "link_activity": "",
     "energy_per_byte": "joule/byte", "energy_per_link_byte": "joule/byte", "energy_per_flop": "joule/FLOP",
-    "narrow_flop_energy": "", "expert_flop_energy": "", "energy_per_instruction": "joule", "voltage_share": "", "limit_margin": "",
+    "narrow_flop_energy": "", "expert_flop_energy": "", "energy_per_instruction": "joule",
+    "voltage_share": "", "limit_margin": "",
     "history_share": "", "time_residual": "", "power_residual": "",
 }
 """Unit of each constant, in the order in which the chain meets them."""

@@ -35,3 +35,15 @@ def test_experts_touched_are_at_least_those_of_one_token_and_at_most_all(routed,
 def test_eight_of_128_at_batch_64_touch_nearly_all():
     """Qwen3-30B-A3B: 128 (1 - (15/16)^64) = 125.9."""
     assert float(weights.distinct_experts(64, 128, 8, np.inf)) == pytest.approx(125.94, abs=0.01)
+
+
+@given(pairs=st.integers(0, 10**6), outer=st.integers(0, 10**5), inner=st.integers(0, 10**5), devices=st.integers(1, 8))
+def test_copies_of_routed_tokens_are_shared_out_over_the_devices_of_the_experts(pairs, outer, inner, devices):
+    whole = weights.routed_activation_bytes(pairs, outer, inner)
+    assert weights.routed_activation_bytes(pairs / devices, outer, inner) * devices == pytest.approx(whole)
+    assert whole >= 2.0 * pairs * outer
+
+
+def test_copies_of_a_token_of_qwen3_30b_a3b():
+    """8 experts, 3 times 2048 and 3 times 768 (twice) in 16 bits, 48 layers: 8.3 MB a token."""
+    assert weights.routed_activation_bytes(8, 48 * 3 * 2048, 48 * 3 * 768) == 8 * 48 * (3 * 2048 + 6 * 768) * 2

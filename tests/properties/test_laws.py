@@ -282,3 +282,40 @@ def test_intervals_hold_the_value_and_widen_with_the_level(name, level, share, m
             assert b.low <= a.low <= a.value <= a.high <= b.high
     a, b = narrow.energy_per_correct_answer, wide.energy_per_correct_answer
     assert b.low <= a.low <= a.value * SLACK and a.value <= a.high * SLACK <= b.high * SLACK * SLACK
+
+
+# --- what is counted ----------------------------------------------------------------------------------------
+
+
+@given(s=deployments(), more=st.floats(1.5, 4))
+def test_sampling_costs_the_energy_of_what_it_moves(s, more):
+    """More traffic over the vocabulary is more memory energy by just that traffic, on every device."""
+    x, c = inputs.gather(s)[0], values(s)
+    assume(x.speculation is None)
+    once, again = (calls.sample(x, c | {"sampling_bytes": c["sampling_bytes"] * n}, 3.0) for n in (1.0, more))
+    assert again.bytes - once.bytes == pytest.approx(3.0 * x.vocabulary * c["sampling_bytes"] * (more - 1.0))
+    assert once.bytes == pytest.approx(once.sampling * x.memory_bandwidth)
+
+
+def test_a_step_that_carries_a_prompt_replays_no_captured_graph():
+    """Launches in mixed steps cost, those of steps that only decode do not, up to the largest captured graph."""
+    s = shipped("llama-3.1-8b-h100")
+    x, c = inputs.gather(s)[0], values(s)
+    assert x.continuous and x.batch <= x.graph_rows
+    slow = chain.run(x, c | {"eager_layer_overhead": 10 * c["eager_layer_overhead"]})
+    fast = chain.run(x, c)
+    assert slow.decode.time == pytest.approx(fast.decode.time)
+    assert slow.prefill.time > fast.prefill.time
+    beyond = x._replace(graph_rows=x.batch - 1.0)
+    assert chain.run(beyond, c).decode.time > fast.decode.time
+
+
+def test_reductions_wait_only_where_experts_are_spread_out():
+    s = shipped("qwen3-30b-a3b-h100")
+    x, c = inputs.gather(s)[0], values(s)
+    x = x._replace(tensor=2.0)
+    waiting = c | {"expert_link_factor": 2.0}
+    c = c | {"expert_link_factor": 1.0}
+    assert calls.layers(x, waiting, 64.0).link == pytest.approx(calls.layers(x, c, 64.0).link)
+    spread = x._replace(expert=2.0)
+    assert calls.layers(spread, waiting, 64.0).link > calls.layers(spread, c, 64.0).link

@@ -90,3 +90,22 @@ def test_models_never_seen_are_predicted(plan):
     assert power.median < 7.5
     covered, ratio = holdout.coverage(found, 0.8, lambda p: p.model)
     assert 0.7 <= covered <= 0.9 and ratio <= 1.8
+
+
+def test_whitened_rows_of_a_series_are_uncorrelated_with_unit_variance():
+    """The transform times the covariance times its transpose is the identity; what is absent stays out."""
+    keys, correlation = [("a",)] * 3 + [("b",)] * 2 + [("a",)], 0.4
+    present = np.ones((1, 6), bool)
+    present[0, 1] = False
+    series = fit._Series(keys, present, correlation)
+    transform = series.whitened(np.eye(6)[None] * present[:, :, None])[0]
+    same = np.array([[p == q for q in keys] for p in keys])
+    covariance = np.where(same, correlation, 0.0) + (1 - correlation) * np.eye(6)
+    seen = present[0]
+    assert (transform @ covariance @ transform.T)[np.ix_(seen, seen)] == pytest.approx(np.eye(5))
+    assert not transform[~seen].any()
+
+
+def test_independent_rows_stay_as_they_are():
+    values = np.arange(6.0).reshape(1, 6)
+    assert fit._Series([("a",)] * 6, np.ones((1, 6), bool), 0.0).whitened(values) == pytest.approx(values)

@@ -38,3 +38,11 @@ def test_new_share():
     assert workloads.new_share(again, 1e3, 0.2, True) == pytest.approx(1.0, abs=1e-3)  # the pool cannot hold the list
     assert workloads.new_share(again, 1e9, 0.2, False) == 1.0  # recurrent state is not cached
     assert workloads.new_share(point(), 1e9, 0.2, True) == pytest.approx(0.2)
+
+
+def test_answers_take_room_in_the_prefix_cache():
+    """198 prompts of 225 tokens fit into 120 000 tokens, but not with 1000 tokens of answer each."""
+    brief, long_winded = (point(task="gpqa", requests=792.0, batch=64.0, prompt_tokens=225.0, output_tokens=tokens)
+                          for tokens in (10.0, 1000.0))
+    assert workloads.new_share(brief, 120_000, 0.2, True) == pytest.approx((198 - 64) / (792 - 64), rel=1e-3)
+    assert workloads.new_share(long_winded, 120_000, 0.2, True) == pytest.approx(1.0, abs=0.01)
