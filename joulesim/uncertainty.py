@@ -58,7 +58,8 @@ def log_spread(outcome):
     -----
     .. math:: s^2 = \sum_k \left(\frac{\ln y_k^+ - \ln y_k^-}{2}\right)^2
 
-    First-order propagation of independent log-normal constants, with each derivative taken over a whole spread.
+    First-order propagation of independent log-normal constants, with each derivative taken over a whole spread. Where
+    nothing can run a spread to one side (static power alone above a board's limit), the other side stands for both.
 
     References
     ----------
@@ -68,8 +69,9 @@ def log_spread(outcome):
     if outcome.ndim == 0:
         return 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(outcome[..., 1:])
-        slopes = (logs[..., 0::2] - logs[..., 1::2]) / 2
+        logs = np.log(outcome)
+        middle, up, down = logs[..., :1], logs[..., 1::2], logs[..., 2::2]
+        slopes = (np.where(np.isnan(up), 2.0 * middle - down, up) - np.where(np.isnan(down), 2.0 * middle - up, down)) / 2
     return np.sqrt(np.sum(slopes**2, axis=-1))
 
 

@@ -70,3 +70,12 @@ def test_what_does_not_move_the_answer_does_not_matter():
     p = predict(load_scenario("qwen2.5-7b-q4_0-laptop-b1"))
     assert "energy_per_byte" in p.matters
     assert not {"collective_latency", "link_efficiency", "expert_skew", "time_residual"} & p.matters
+
+
+def test_a_side_on_which_nothing_runs_counts_as_the_other():
+    both = np.array([3.0, 3.0 * math.exp(0.4), 3.0 * math.exp(-0.4)])
+    for impossible in (1, 2):
+        one_sided = both.copy()
+        one_sided[impossible] = np.nan
+        assert uncertainty.log_spread(one_sided) == pytest.approx(float(uncertainty.log_spread(both)))
+    assert math.isnan(uncertainty.log_spread(np.array([3.0, np.nan, np.nan])))
