@@ -7,17 +7,13 @@ from pathlib import Path
 from joulesim.cli import output
 from joulesim.errors import Fault, InputError
 
-_MANY_MODELS = 20
-"""Models beyond which a fit that ships leaves a fifth of them out at a time."""
-
-
 def arguments(parser) -> None:
     """Options of the command."""
     parser.add_argument("file", nargs="?", help="a table of your own, in the columns of the published ones: predict every row")
     parser.add_argument("--holdout", choices=("model", "hardware", "table", "none"), default="model",
                         help="what is left out of the fit that predicts it (default: model)")
-    parser.add_argument("--runtime", default=None, help="runtime whose constants are fitted (default: vllm; with --holdout "
-                        "table: every one)")
+    parser.add_argument("--runtime", default=None, help="runtime whose constants are fitted, or all: errors by table "
+                        "(default: vllm; with --holdout table: all but vllm, whose table stands alone)")
     parser.add_argument("--table", default=None, help="a shipped table: predict it with the shipped constants")
     parser.add_argument("--hardware-file", action="append", default=[], metavar="NAME=PROFILE",
                         help="profile of a device that the table names and that is not shipped")
@@ -30,7 +26,7 @@ def run(options) -> int:
     """Predict a table, or fit with something left out and print the errors."""
     from joulesim.validate import published
 
-    if options.holdout == "table":
+    if options.holdout == "table" or options.runtime == "all" and not options.file and not options.table:
         return _tables(options)
     if options.file:
         rows = published.predict_file(Path(options.file), _profiles(options.hardware_file))
@@ -123,34 +119,53 @@ def _summaries(report):
 
 
 def _tables(options) -> int:
-    """Print the errors of tables that no constant has seen, and their medians."""
+    """Print the errors of every table, with models or whole tables left out, and their medians."""
     import numpy as np
 
     from joulesim.validate import holdout, published
 
-    runtimes = [options.runtime] if options.runtime else [r for r in published.fitted_runtimes() if r != "vllm"]
-    found = published.by_table(runtimes)
-    rows = [(t.table, "seen elsewhere" if t.seen else "never seen", quantity,
-             holdout.summary(t.errors.percent(quantity))) for t in found for quantity in holdout.QUANTITIES]
-    medians = {seen: [t.median for t in found if t.seen is seen] for seen in (True, False)}
-    middle = {"seen elsewhere" if seen else "never seen": float(np.median(m)) for seen, m in medians.items() if m}
-    worst = [(t.table, "seen elsewhere" if t.seen else "never seen", t.median)
-             for t in sorted(found, key=lambda t: -t.median)[:3]]
+    by = options.holdout
+    if by not in _LEFT_OUT:
+        raise InputError(Fault("--runtime", f"expected one runtime with --holdout {by}, got all",
+                               "errors by table need --holdout model or --holdout table"))
+    if options.ship:
+        raise InputError(Fault("--ship", "expected --runtime with one runtime, got all of them"))
+    every = [r for r in published.fitted_runtimes() if by == "model" or r != "vllm"]
+    runtimes = [options.runtime] if options.runtime not in (None, "all") else every
+    found = published.by_table(runtimes, by)
+    covered = published.table_coverage(found)
+    names = [(t.table, _SEEN[t.seen]) for t in found]
+    rows = [(*name, quantity, holdout.summary(t.errors.percent(quantity)), cover if quantity == "energy" else (np.nan, np.nan))
+            for name, t, cover in zip(names, found, covered, strict=True) for quantity in holdout.QUANTITIES]
+    middle = {what: float(np.median(medians)) for what in _SEEN.values()
+              if (medians := [t.median for t in found if _SEEN[t.seen] == what])}
+    worst = [(t.table, _SEEN[t.seen], t.median) for t in sorted(found, key=lambda t: -t.median)[:3]]
     if options.output == "json":
         print(output.to_json({
-            "holdout": "table", "is_validation": True, "runtimes": runtimes, "median_over_tables": middle,
-            "errors": [{"table": t, "hardware": h, "quantity": q, **s._asdict()} for t, h, q, s in rows],
+            "holdout": by, "is_validation": True, "runtimes": runtimes, "median_over_tables": middle,
+            "errors": [{"table": t, "hardware": h, "quantity": q, **s._asdict(), "covered": c, "high_over_low": r}
+                       for t, h, q, s, (c, r) in rows],
             "worst": [dict(zip(("table", "hardware", "median"), w, strict=True)) for w in worst]}))
         return 0
     if options.output != "csv":
-        print("each table predicted by fits of its runtimes on the other tables; never seen: from the datasheet and the "
-              "shared prior\n")
-    headers = ("table", "hardware", "quantity", "median error", "90th percentile", "bias", "count")
-    print(output.table([(*row[:3], *_cells(row[3])) for row in rows if row[3].count], headers, options.output))
+        print(_LEFT_OUT[by] + "\n")
+    headers = ("table", "hardware", "quantity", "median error", "90th percentile", "bias", "count", "80 % intervals hold",
+               "high over low")
+    cells = [(*row[:3], *_cells(row[3]), *(("", "") if np.isnan(row[4][0]) else (f"{row[4][0]:.0%}", f"{row[4][1]:.2f}")))
+             for row in rows if row[3].count]
+    print(output.table(cells, headers, options.output))
     if options.output != "csv":
         lines = [f"median over tables, hardware {what}: {value:.1f} %" for what, value in middle.items()]
         print("\n" + "\n".join(lines + [f"worst: {t}, hardware {h}: {m:.0f} %" for t, h, m in worst]))
     return 0
+
+
+_SEEN = {True: "seen", False: "never seen"}
+_LEFT_OUT = {
+    "table": "each table predicted by fits of its runtimes on the other tables; never seen: from the datasheet and the "
+    "shared prior",
+    "model": "each model predicted by fits of its runtimes that have not seen it; its devices they have seen",
+}
 
 
 def _cells(s) -> tuple:
@@ -208,8 +223,7 @@ def _ship(plan) -> int:
 
     used, _ = holdout.split(published.rows_of(plan), plan)
     result = fit.fit(used, plan)
-    many = len({p.model for p in used}) > _MANY_MODELS
-    seen = holdout.leave_out(used, plan, "model", result, folds=5 if many else None)
+    seen = holdout.leave_out(used, plan, "model", result, folds=published.folds(used))
     unseen = holdout.leave_out(used, plan, "hardware", result) if len(result.devices) > 1 else None
     overall = holdout.scatter(seen)
     scatters = {device: holdout.scatter(seen.where([p.hardware == device for p in used]), like=overall)

@@ -147,18 +147,21 @@ def scatter(found: Errors, time_share: float = 0.7, like: Scatter | None = None)
     return Scatter(min(time, _WIDEST), min(power, _WIDEST))
 
 
-def coverage(found: Errors, level: float, by: Callable[[Point], str]) -> tuple[float, float]:
+def coverage(found: Errors, level: float, by: Callable[[Point], str], only: str | None = None) -> tuple[float, float]:
     """
     Share of held-out energies inside an interval whose width comes from the other groups alone, and its high over low.
 
-    Cross-conformal: the half-width of a group is the quantile of the absolute errors of all other groups.
+    Cross-conformal: the half-width of a group is the quantile of the absolute errors of all other groups. ``only`` asks
+    for one group; ``nan`` where there is no energy or no other group.
     """
     measured = np.isfinite(found.logs["energy"])
     groups = np.array([by(p) for p in found.points])[measured]
     inside, ratios = [], []
     logs = np.abs(found.logs["energy"][measured])
-    for group in sorted(set(groups)):
-        width = np.quantile(logs[groups != group], level)
-        inside += list(logs[groups == group] <= width)
-        ratios += [np.exp(2 * width)] * int((groups == group).sum())
-    return float(np.mean(inside)), float(np.median(ratios))
+    for group in sorted(set(groups)) if only is None else [only]:
+        here, others = logs[groups == group], logs[groups != group]
+        if len(here) and len(others):
+            width = np.quantile(others, level)
+            inside += list(here <= width)
+            ratios += [np.exp(2 * width)] * len(here)
+    return (float(np.mean(inside)), float(np.median(ratios))) if inside else (np.nan, np.nan)

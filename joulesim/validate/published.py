@@ -173,11 +173,11 @@ def report(plan: fit.Plan, by: str) -> Report:
 
 
 class TableErrors(NamedTuple):
-    """Errors of a table that no constant has seen."""
+    """Held-out errors of a table, over the runtimes that it holds."""
 
     table: str
     seen: bool
-    """Whether the same device and runtime stand in another table, which the fit did see."""
+    """Whether the fits had seen the same devices under the same runtime."""
     errors: holdout.Errors
 
     @property
@@ -192,18 +192,41 @@ def fitted_runtimes() -> list[str]:
     return sorted(p.stem for p in (catalogue.data_root() / "validation" / "fits").glob("*.yaml"))
 
 
-def by_table(runtimes: Sequence[str]) -> list[TableErrors]:
-    """Every table of the runtimes' plans predicted by fits without it, apart by whether its hardware was seen elsewhere."""
+MANY_MODELS = 20
+"""Models beyond which a fifth of them is left out at a time."""
+
+
+def folds(points_: Sequence[Point]) -> int | None:
+    """Fits that leave out every model once; ``None``: one a model."""
+    return 5 if len({p.model for p in points_}) > MANY_MODELS else None
+
+
+def by_table(runtimes: Sequence[str], by: str = "table") -> list[TableErrors]:
+    """Every table of the runtimes' plans predicted by fits without it, or without the model of a row."""
     parts: dict[tuple[str, bool], list[holdout.Errors]] = {}
     for runtime in runtimes:
         plan = fit.plan(runtime)
         used, _ = holdout.split(rows_of(plan), plan)
-        found = holdout.leave_out(used, plan, "table")
+        if by == "model" and len({p.model for p in used}) < 2:
+            continue
+        found = holdout.leave_out(used, plan, by, folds=folds(used) if by == "model" else None)
         tables_of = {p.hardware: {q.table for q in used if q.hardware == p.hardware} for p in used}
-        keys = [(p.table, len(tables_of[p.hardware]) > 1) for p in used]
+        keys = [(p.table, by == "model" or len(tables_of[p.hardware]) > 1) for p in used]
         for key in sorted(set(keys)):
             parts.setdefault(key, []).append(found.where([k == key for k in keys]))
     return [TableErrors(table, seen, holdout.joined(several)) for (table, seen), several in sorted(parts.items())]
+
+
+def table_coverage(found: Sequence[TableErrors], level: float = 0.8) -> list[tuple[float, float]]:
+    """
+    Share of each table's energies inside an interval, and its high over low; ``nan`` where nothing gives a width.
+
+    The width for a model comes from the table's other models where its devices were seen, and from the other tables
+    where they were not.
+    """
+    unseen = [t.errors for t in found if not t.seen]
+    return [holdout.coverage(t.errors, level, lambda p: p.model) if t.seen
+            else holdout.coverage(holdout.joined(unseen), level, lambda p: p.table, only=t.table) for t in found]
 
 
 def classes(points_: Sequence[Point]) -> dict[str, np.ndarray]:
