@@ -7,6 +7,7 @@ from pathlib import Path
 from joulesim.cli import output
 from joulesim.errors import Fault, InputError
 
+
 def arguments(parser) -> None:
     """Options of the command."""
     parser.add_argument("file", nargs="?", help="a table of your own, in the columns of the published ones: predict every row")
