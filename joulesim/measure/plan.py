@@ -153,7 +153,8 @@ def split_hash(campaign: Campaign, settings: Settings, engine: str) -> str:
 
 def in_order(points: list[Point], seed: str) -> list[Resident]:
     """
-    Points in random order, those of a loaded model together; the same for the same seed.
+    Points in random order, those of a loaded model together and of these such that share a context; the same for the
+    same seed.
 
     A first model of each format, among those to be fitted, comes before all others: what a budget leaves no time for is
     then rarely a format as a whole, of which nothing could be said.
@@ -164,6 +165,10 @@ def in_order(points: list[Point], seed: str) -> list[Resident]:
     chance.shuffle(residents)
     for resident in residents:
         chance.shuffle(resident.points)
+        turn: dict[tuple[int, int], int] = {}  # the first of a depth brings the others with it: a cache is filled once
+        for point in resident.points:
+            turn.setdefault((point.call.depth, point.call.sequences), len(turn))
+        resident.points.sort(key=lambda p: turn[p.call.depth, p.call.sequences])
     fitted = [resident for resident in residents if any(point.role == "fit" for point in resident.points)]
     first = list({(resident.weights, resident.kv_format): resident for resident in reversed(fitted)}.values())
     return [*first, *(resident for resident in residents if resident not in first)]

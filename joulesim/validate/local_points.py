@@ -15,6 +15,8 @@ from joulesim.measure.record import Record
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
         "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
 """Bits a stored weight takes; another format counts as 8."""
+_CACHE_ELEMENT = 2
+"""Of a cache in 16 bits. [B]"""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,12 @@ class Points:
         return sorted(set(self.matrix_format))
 
 
-def points(records: Iterable[Record]) -> Points:
+def points(records: Iterable[Record], joined: bool = True) -> Points:
     """
-    Calls in records, the rounds of each joined. Invalid ones are left out, and modelled ones where any was measured.
+    Calls in records. Invalid ones are left out, and modelled ones where any was measured.
 
     The median of the repeats counts; of several rounds in CPU time the fastest, which a neighbour can only slow down.
+    Unless ``joined``, every round is a call of its own: a fit that knows how slow the core was reads them all.
 
     Raises
     ------
@@ -91,12 +94,12 @@ def points(records: Iterable[Record]) -> Points:
     if not usable:
         raise InputError(_nothing(records))
     _check_alike(usable)
-    joined: dict[str, list[Record]] = {}
+    groups: dict[tuple[str, int], list[Record]] = {}
     for record in usable:
-        joined.setdefault(record.campaign.point, []).append(record)
+        groups.setdefault((record.campaign.point, 0 if joined else record.campaign.repeat), []).append(record)
     columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
     best = min((r.state.core_probe for r in usable if r.state.core_probe), default=None)
-    for group in joined.values():
+    for group in groups.values():
         times = [record.latency.e2e_latency.median for record in group]
         first = group[int(np.argmin(times))] if group[0].clock == "cpu" else group[0]
         scenario = first.scenario
@@ -168,8 +171,9 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     rows = call["sequences"] * call["tokens"]
     outputs = rows if call["phase"] == "chunk" else call["sequences"]
     passes = -(-rows // (microbatch or 512))
+    read = 2 * model["layers"] * (model.get("kv_heads") or model["heads"]) * model["head_dim"] * _CACHE_ELEMENT
     looked = call["sequences"] * call["tokens"] * (call["depth"] + (call["tokens"] + 1) / 2)
-    stored = 0.0
+    stored = read * call["sequences"] * (call["depth"] + call["tokens"]) * passes
     share = (model.get("experts_used") or 1) / (model.get("experts") or 1)
     for place, height, width, kind, count in multiplied(model["matrices"], weights):
         batch = outputs if place == "output" else rows / passes

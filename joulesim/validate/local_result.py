@@ -155,9 +155,9 @@ def fit(records: Iterable[Record], hardware: str | os.PathLike | HardwareSpec | 
         When there is nothing to fit: with what the records are instead.
     """
     spec, base = (None, "") if hardware is None else _profile(hardware)
-    calls = points(records)
-    fitted = local.fit(calls.of(lambda record: record.campaign.role == "fit"), spec)
-    return FitResult(fitted, calls, spec, base)
+    records = list(records)
+    rounds = points(records, joined=False).of(lambda record: record.campaign.role == "fit")
+    return FitResult(local.fit(rounds, spec), points(records), spec, base)
 
 
 def _profile(hardware: str | os.PathLike | HardwareSpec) -> tuple[HardwareSpec, str]:

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from itertools import groupby
 
 import pytest
 import yaml
@@ -86,6 +87,9 @@ def test_order_is_random_and_reproducible():
     assert in_order(points, "a") == in_order(points, "a")
     assert in_order(points, "a") != in_order(points, "b")
     assert sorted(p.name for r in in_order(points, "a") for p in r.points) == sorted(p.name for p in points)
+    for resident in in_order(points, "a"):  # a depth comes once, so that its cache is filled once
+        places = [(p.call.depth, p.call.sequences) for p in resident.points]
+        assert len(list(groupby(places))) == len(set(places))
 
 
 def test_a_first_model_of_each_format_comes_before_all_others():

@@ -1,5 +1,6 @@
 """Real engines, where they are installed: llama.cpp call by call, and its server."""
 
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -125,3 +126,46 @@ def test_a_probe_of_the_core_stands_beside_every_repeat_in_cpu_time():
         times = repeat(lambda: None, lambda: None, clock, 0.0, 0.05, 3)
         assert len(times.probe) == (len(times.cpu) if probed else 0)
         assert all(t > 0 for t in times.probe)
+
+
+def spin(seconds):
+    """Use CPU time."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def test_brief_calls_share_two_probes_and_the_first_after_a_probe_does_not_count():
+    made = []
+    times = repeat(lambda: made.append(spin(0.004)), lambda: None, "cpu", 0.0, 0.06, 3)
+    assert len(times.cpu) == len(times.wall) == len(times.probe)
+    assert len(times.probe) > len(set(times.probe))
+    assert len(made) >= len(times.cpu) + len(set(times.probe))  # one thrown away for each pair of probes
+
+
+def test_long_calls_stand_between_probes_of_their_own():
+    made = []
+    times = repeat(lambda: made.append(spin(0.03)), lambda: None, "cpu", 0.0, 0.2, 3)
+    assert len(made) == len(times.cpu) == len(set(times.probe)) >= 3
+
+
+@needs_llama
+def test_a_cache_that_is_deep_enough_is_cut_not_filled_again(model, settings):
+    """And what was said between two calls leaves no more than it kept."""
+    import llama_cpp
+
+    from joulesim.measure.runtimes.llama_cpp import Context, Engine
+
+    engine = Engine()
+    engine.open(model, settings)
+    context = Context(engine._model, Settings(**settings), 2, 256)
+    for depth, filled in ((96, 96), (64, 64), (64, 64), (80, 80)):
+        context.fill(depth)
+        assert context.filled == filled
+        assert [llama_cpp.llama_memory_seq_pos_max(context.memory, s) + 1 for s in (0, 1)] == [depth] * 2
+    context.cut(10, 1)
+    assert context.filled == 10
+    context.clear()
+    assert context.filled == 0
+    context.close()
+    engine.close()

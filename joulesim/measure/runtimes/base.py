@@ -149,20 +149,28 @@ class Answer(Observed):
     """Calls of the target model."""
 
 
-_PROBED = np.linspace(0.0, 1.0, 1 << 15, dtype=np.float32)
-"""Numbers that stay in the second-level cache."""
+_STREAMED = np.linspace(0.0, 1.0, 3 << 20, dtype=np.float32)
+"""12 MB: more than a second-level cache holds."""
+_MULTIPLIED = np.ones((256, 256), dtype=np.float32)
+_BRIEF = 0.02
+"""
+CPU time of calls between two probes: of brief ones several. The one right after a probe does not count then, which finds
+the core's own caches full of other things. [s]
+"""
 
 
 def probe() -> float:
     """
-    CPU time of a fixed piece of arithmetic: how fast the core is at the moment. [s]
+    CPU time of a fixed piece of work, about a millisecond of streaming and one of arithmetic: how fast the core is now. [s]
 
     A virtual core shares its caches and issue slots with neighbours that nothing here can see; a second of CPU time is
-    worth more or less from one moment to the next.
+    worth more or less from one moment to the next. Streaming and arithmetic together leave half of the scatter of calls
+    that arithmetic alone does.
     """
     start = time.process_time()
-    for _ in range(20):
-        np.dot(_PROBED, _PROBED)
+    np.dot(_STREAMED, _STREAMED)
+    for _ in range(4):
+        _MULTIPLIED @ _MULTIPLIED
     return time.process_time() - start
 
 
@@ -182,20 +190,30 @@ def repeat(once: Callable[[], None], after: Callable[[], None], clock: str, at_l
     repeats : int
         Fewest repeats, unless the time is up.
     """
-    times = Times([], [], [])
-    began = time.perf_counter()
-    while True:
-        before = probe() if clock == "cpu" else 0.0
+    times, began = Times([], [], []), time.perf_counter()
+
+    def one() -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
         once()
-        times.cpu.append(time.process_time() - cpu)
-        times.wall.append(time.perf_counter() - wall)
-        if clock == "cpu":
-            times.probe.append((before + probe()) / 2)
+        took = time.perf_counter() - wall, time.process_time() - cpu
         after()
-        spent = time.perf_counter() - began
+        return took
+
+    def spent() -> float:
+        return time.perf_counter() - began
+
+    while True:
+        before = probe() if clock == "cpu" else 0.0
+        made = [one()]
+        if clock == "cpu" and made[0][1] < _BRIEF:
+            made = [one()]
+            while sum(cpu for _, cpu in made) < _BRIEF and spent() < at_most:
+                made.append(one())
+        for wall, cpu in made:
+            times.wall.append(wall)
+            times.cpu.append(cpu)
+        if clock == "cpu":
+            times.probe.extend([(before + probe()) / 2] * len(made))
         judged: Sequence[float] = times.cpu if clock == "cpu" else times.wall
-        if spent >= at_most and len(judged) >= 1:
-            return times
-        if spent >= at_least and len(judged) >= repeats and enough(judged):
+        if spent() >= at_most or spent() >= at_least and len(judged) >= repeats and enough(judged):
             return times
