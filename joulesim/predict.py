@@ -7,6 +7,7 @@ From a scenario to a prediction: gather numbers, run the chain, draw the boundar
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,18 @@ from joulesim.errors import Fault, InputError
 from joulesim.formulas import answer
 from joulesim.inputs import Inputs
 from joulesim.prediction import Accuracy, Estimate, Prediction
-from joulesim.scenario import Scenario
+from joulesim.scenario import Scenario, load_scenario
 from joulesim.specs.workload import TaskSpec
 
 
-def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
+def predict(scenario: Scenario | str | os.PathLike, level: float = uncertainty.LEVEL) -> Prediction:
     """
     Memory, time, energy and cost of a scenario, per token, per answer and per correct answer.
 
     Parameters
     ----------
-    scenario : Scenario
-        From :func:`joulesim.load_scenario` or :meth:`Scenario.replace`.
+    scenario : Scenario, str or path
+        From :func:`joulesim.load_scenario` or :meth:`Scenario.replace`, or a shipped name or a file as there.
     level : float
         Probability that each interval claims.
 
@@ -43,6 +44,7 @@ def predict(scenario: Scenario, level: float = uncertainty.LEVEL) -> Prediction:
     """
     if not 0 < level < 1:
         raise InputError(Fault("level", f"expected a probability between 0 and 1, got {level!r}"))
+    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     x, unknown, assumptions = inputs.gather(scenario)
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, so unknown

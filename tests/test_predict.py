@@ -26,6 +26,14 @@ def changed(**changes):
     return predict(load_scenario(LAPTOP).replace({field.replace("__", "."): value for field, value in changes.items()}))
 
 
+def test_a_name_or_a_path_will_do():
+    by_name = js.predict("llama-3.1-8b-h100")
+    assert by_name == js.predict(load_scenario("llama-3.1-8b-h100"))
+    assert by_name == js.predict(catalogue.locate("scenario", "llama-3.1-8b-h100"))
+    with pytest.raises(InputError, match="Did you mean llama-3.1-8b-h100"):
+        js.predict("llama-3.1-8b-h1oo")
+
+
 @pytest.mark.parametrize("name", catalogue.names("scenario"))
 def test_every_shipped_scenario_is_predicted(name):
     p = predict(load_scenario(name))
