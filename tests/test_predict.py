@@ -27,9 +27,9 @@ def changed(**changes):
 
 
 def test_a_name_or_a_path_will_do():
-    by_name = js.predict("llama-3.1-8b-h100")
-    assert by_name == js.predict(load_scenario("llama-3.1-8b-h100"))
-    assert by_name == js.predict(catalogue.locate("scenario", "llama-3.1-8b-h100"))
+    by_name = js.predict("llama-3.1-8b-h100").to_dict()
+    assert by_name == js.predict(load_scenario("llama-3.1-8b-h100")).to_dict()
+    assert by_name == js.predict(catalogue.locate("scenario", "llama-3.1-8b-h100")).to_dict()
     with pytest.raises(InputError, match="Did you mean llama-3.1-8b-h100"):
         js.predict("llama-3.1-8b-h1oo")
 
