@@ -33,7 +33,8 @@ def layers(x: Inputs, c: dict[str, Any], rows) -> Work:
     if x.expert_layers:
         work = work.plus(experts(x, c, rows))
     launch = c["layer_overhead"] * x.layers + c["moe_layer_overhead"] * x.expert_layers
-    return work.plus(_collectives(x, c, rows))._replace(launch=launch)
+    work = work.plus(_collectives(x, c, rows))
+    return (work if x.pipeline == 1.0 else work.plus(_handovers(x, c, rows)))._replace(launch=launch)
 
 
 def head(x: Inputs, c: dict[str, Any], rows) -> Work:
@@ -112,4 +113,11 @@ def _collectives(x: Inputs, c, rows) -> Work:
     latency = parallelism.collective_latency(c["collective_latency"], group, c["collective_exponent"])
     waiting = c["expert_link_factor"] if x.expert > 1 else 1.0
     time = 2.0 * x.layers * latency + waiting * moved / (x.link_bandwidth * c["link_efficiency"])
+    return Work(link_bytes=moved, link=time)
+
+
+def _handovers(x: Inputs, c, rows) -> Work:
+    """What the stages of a pipeline hand on: the rows of the last layer before each seam."""
+    moved = parallelism.handover_bytes(rows * x.hidden_size * 2.0, x.pipeline)
+    time = (x.pipeline - 1.0) * c["collective_latency"] + moved / (x.link_bandwidth * c["link_efficiency"])
     return Work(link_bytes=moved, link=time)

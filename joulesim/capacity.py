@@ -24,8 +24,8 @@ def memory_parts(x: Inputs) -> dict[str, Any]:
         "capacity": x.memory_capacity,
         "usable": x.memory_capacity * x.memory_share - x.context_reserve,
         "context_reserve": x.context_reserve,
-        "weights": x.routed.bytes * held
-        + (x.dense.bytes + x.output.bytes + (0.0 if x.embedding_on_host else x.looked_up_bytes)) / x.tensor,
+        "weights": (x.routed.bytes * held + (x.dense.bytes + x.output.bytes
+                                             + (0.0 if x.embedding_on_host else x.looked_up_bytes)) / x.tensor) / x.pipeline,
         "kv_cache": shared + (sequence - shared) * batch,
         "kv_cache_per_sequence": sequence - shared,
         "kv_cache_shared": shared,
@@ -58,7 +58,8 @@ def sequence_bytes(x: Inputs, context):
             kv_cache.cells(context, m.window + x.window_extra, x.kv_block), m.cache_elements, x.cache_bytes)
         for m in x.mixers if m.kind in ("sliding", "chunked")
     )
-    return growing_bytes(x, context) + windowed + sum(m.layers * m.state_bytes for m in x.mixers) / x.tensor
+    kept = windowed + sum(m.layers * m.state_bytes for m in x.mixers) / x.tensor
+    return growing_bytes(x, context) + kept / x.pipeline
 
 
 def growing_bytes(x: Inputs, context):
@@ -70,4 +71,4 @@ def growing_bytes(x: Inputs, context):
             count = kv_cache.cells(context, np.inf, x.kv_block)
             kept = m.cache_elements + m.index_elements
             total = total + m.layers * share * kv_cache.resident_bytes(count, kept, x.cache_bytes)
-    return total
+    return total / x.pipeline

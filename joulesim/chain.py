@@ -69,7 +69,7 @@ def _static(x: Inputs, c) -> tuple[Stretch, Stretch]:
 
     The prompt's last row yields the first token, so a request decodes one step less than its tokens.
     """
-    batch, steps = x.batch / x.data, np.maximum(x.new_tokens - 1.0, 0.0)
+    batch, steps = x.call_batch, np.maximum(x.new_tokens - 1.0, 0.0)
     full, rest = batching.chunks((x.prompt - x.cached) * batch, x.prefill_chunk)
     matrices = layers(x, c, x.prefill_chunk).times(mean(full, x))
     for rows, share in lengths.groups(rest, x.weight):
@@ -101,7 +101,7 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
 
     Prefill is what such a step costs beyond one that only decodes.
     """
-    batch = x.batch / x.data
+    batch = x.call_batch
     tokens = mean(x.new_tokens, x)
     steps = tokens if x.steps_per_request is None else x.steps_per_request
     new = x.prompt - x.cached
@@ -116,7 +116,8 @@ def _continuous(x: Inputs, c) -> tuple[Stretch, Stretch, Stretch]:
     reading = look(x, c, running, issued(x, c)).times(batch)
     asked = look(x, c, of_prompt(x), unpacked(x, c)).times(admissions * x.length_spread)
     always = reading.plus(asked).plus(sample(x, c, batch))
-    host, eager = c["host_per_step"] + c["host_per_sequence"] * batch, c["eager_layer_overhead"] * x.layers
+    host = (c["host_per_step"] + c["host_per_sequence"] * batch) * x.in_flight
+    eager = c["eager_layer_overhead"] * x.layers
 
     def step(extra_rows, admitted, launched):
         work = layers(x, c, batch + extra_rows).plus(head(x, c, batch + admitted)).plus(always)

@@ -62,11 +62,11 @@ def phase(x: Inputs, c, stretch: Stretch, clock=None) -> Phase:
                                     c["voltage_share"], **slow)
         unpriced = np.isnan(moved + linked + active + compute + unpack + static)  # then no limit can be checked
         clock = np.minimum(np.where(unpriced, 1.0, within), x.clock)
-    time, devices = power.time_at(clock, **slow), x.tensor * x.data
-    cheaper = power.energy_at(clock, 1.0, c["voltage_share"]) * devices
+    time, working = power.time_at(clock, **slow), x.working_devices
+    cheaper = power.energy_at(clock, 1.0, c["voltage_share"]) * working
     energy = Energy(
-        static=static * time * devices, active=clock_on * clock * time * cheaper,
-        compute=compute * cheaper, unpack=unpack * cheaper, memory=moved * devices, link=linked * devices,
+        static=static * time * x.devices, active=clock_on * clock * time * cheaper,
+        compute=compute * cheaper, unpack=unpack * cheaper, memory=moved * working, link=linked * working,
     )
     return Phase(stretch.work, stretch.host, time, clock, energy)
 

@@ -106,6 +106,7 @@ class Inputs(NamedTuple):
     tensor: Any
     expert: Any
     data: Any
+    pipeline: float
     memory_share: Any
     context_reserve: Any
     workspace: Any
@@ -137,6 +138,29 @@ class Inputs(NamedTuple):
     utilisation: Any
     speculation: Any = None
     """:class:`joulesim.rounds.Plan` of drafted decoding; ``None``: every token in its own step."""
+
+    @property
+    def devices(self):
+        """Devices of the deployment. [1]"""
+        return self.tensor * self.data * self.pipeline
+
+    @property
+    def in_flight(self):
+        """Micro-batches that the stages of a pipeline work on at a time: one where an engine makes call after call. [1]"""
+        if self.pipeline == 1.0 or not self.continuous:
+            return 1.0
+        return np.minimum(self.pipeline, self.batch / self.data)
+
+    @property
+    def working_devices(self):
+        """Devices that work at a time; the other stages wait. [1]"""
+        return self.tensor * self.data * self.in_flight
+
+    @property
+    def call_batch(self):
+        """Sequences in a call of one replica. [sequence]"""
+        return self.batch / self.data if self.pipeline == 1.0 else self.batch / (self.data * self.in_flight)
+
 
 
 class Unknown(NamedTuple):
@@ -180,6 +204,10 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         assumptions.append(f"{hardware.name} has no datasheet bandwidth: the measured one stands in")
 
     rules, degrees = runtime.memory, scenario.serving.parallelism
+    if degrees.pipeline > 1:
+        assumptions.append(f"serving.parallelism.pipeline: layers lie evenly on {degrees.pipeline} stages, "
+                           + ("micro-batches in all of them at a time" if runtime.scheduler == "continuous"
+                              else "one of which works at a time"))
     kernel = runtime.expert_kernel(expert_format(scenario))
     groups = {_ON_DEMAND: [], _LAST_ROW: [], _LOOKED_UP: [], "dense": []}
     for row in scenario.weight_rows:
@@ -235,6 +263,7 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
         tensor=float(degrees.tensor),
         expert=float(degrees.expert),
         data=float(degrees.data),
+        pipeline=float(degrees.pipeline),
         memory_share=rules.utilisation,
         context_reserve=rules.context_reserve,
         workspace=rules.workspace,
@@ -329,11 +358,10 @@ def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
     """Every combination that cannot run, together."""
     faults = []
     hardware, runtime, serving = scenario.hardware, scenario.runtime, scenario.serving
-    later = "predicted by a later version; remove it"
     degrees = serving.parallelism
-    if degrees.pipeline != 1:
-        faults.append(Fault("serving.parallelism.pipeline",
-                            f"expected 1: pipelines are not modelled yet, got {degrees.pipeline}", later))
+    if degrees.pipeline > scenario.model.layers:
+        faults.append(Fault("serving.parallelism.pipeline", f"expected at most the {scenario.model.layers} layers of "
+                            f"{scenario.model.name}, got {degrees.pipeline}"))
     odd = [m.query_heads for m in scenario.model.mixers if m.query_heads % degrees.tensor]
     if odd:
         faults.append(Fault("serving.parallelism.tensor", f"expected a divisor of {odd[0]} query heads, "
@@ -344,7 +372,7 @@ def _refuse(scenario: Scenario, cache: FormatSpec) -> None:
     elif degrees.expert > 1 and degrees.expert != degrees.tensor * degrees.data:
         faults.append(Fault("serving.parallelism.expert", f"expected 1 or tensor x data = {degrees.tensor * degrees.data}, "
                             f"got {degrees.expert}"))
-    if degrees.tensor * degrees.data > 1 and hardware.link_bandwidth is None:
+    if degrees.tensor * degrees.data * degrees.pipeline > 1 and hardware.link_bandwidth is None:
         faults.append(Fault("hardware.link_bandwidth", f"is unknown ({hardware.why_unknown('link_bandwidth')})",
                             "several devices need it; give it with --set hardware.link_bandwidth"))
     if not cache.cache:

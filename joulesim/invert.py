@@ -49,6 +49,9 @@ def invert(scenario: Scenario, throughput: float, power: float | None = None) ->
         if value is not None and not 0 < value < np.inf:
             raise InputError(Fault(f"--{name}", f"expected more than 0, got {value!r}"))
     x, _, _ = inputs.gather(scenario)
+    if x.pipeline > 1:
+        raise InputError(Fault("serving.parallelism.pipeline",
+                               f"expected 1 to read a throughput backwards, got {x.pipeline:g}"))
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     c = {name: constant.value for name, constant in known.items()}
     readings = _roofline(x, throughput) + _chain(x, c, throughput)

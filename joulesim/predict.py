@@ -101,8 +101,8 @@ def quantities(x: Inputs, o: chain.Outcome, scenario: Scenario) -> dict[str, Any
         "energy_per_request": per_answer / attempts,
         "energy_per_answer": per_answer,
         "idle_energy_per_answer": each["idle"],
-        "energy_above_idle_per_answer": per_answer - x.resident_power * held,
-        "device_time_per_answer": held,
+        "energy_above_idle_per_answer": per_answer - x.devices * x.resident_power * held,
+        "device_time_per_answer": held * x.devices,
         **{f"breakdown.{name}": value for name, value in each.items()},
     }
 
@@ -118,9 +118,9 @@ def components(x: Inputs, o: chain.Outcome, boundary: str) -> dict[str, Any]:
     found = {name: a + b for name, a, b in zip(cost.Energy._fields, o.prefill.energy, o.decode.energy, strict=True)}
     if boundary == "chip":
         found["memory"] = found["memory"] * x.chip_share_of_memory_energy
-    found["idle"] = np.where(idle > 0, idle * x.resident_power, 0.0)
+    found["idle"] = np.where(idle > 0, idle * x.devices * x.resident_power, 0.0)
     if boundary in ("host", "wall"):
-        found["host"] = x.host_power * (busy + idle)
+        found["host"] = x.devices * x.host_power * (busy + idle)
     if boundary == "wall":
         found["psu_loss"] = sum(found.values()) * (1.0 / x.psu_efficiency - 1.0)
     return found

@@ -153,7 +153,7 @@ def refuse(scenario, assumptions: list[str]) -> None:
 
 def decode(x, c: dict[str, Any], steps) -> Stretch:
     """Decode of a batch in rounds instead of steps; ``steps`` tokens of each sequence."""
-    plan, batch = x.speculation, x.batch / x.data
+    plan, batch = x.speculation, x.call_batch
     rounds = mean(steps, x) / plan.round.tokens
     average = looked(x, x.prompt, x.prompt + steps, 1.0).times(1.0 / np.maximum(mean(steps, x), 1.0))
     stretch = Stretch(Work(), 0.0, 0.0)

@@ -68,3 +68,8 @@ def test_command(capsys):
 def test_a_throughput_without_a_unit_is_refused(capsys):
     assert main(["invert", SCENARIO, "--throughput", "100"]) == 2
     assert "--throughput" in capsys.readouterr().err
+
+
+def test_a_pipeline_is_not_read_backwards():
+    with pytest.raises(InputError, match="serving.parallelism.pipeline: expected 1 to read a throughput backwards, got 2"):
+        readings(1000.0, serving__parallelism__pipeline=2)

@@ -245,7 +245,8 @@ def test_assumed_numbers_are_listed():
 
 
 REFUSED = [
-    ({"serving.parallelism.pipeline": 2}, "serving.parallelism.pipeline: expected 1"),
+    ({"serving.parallelism.pipeline": 2}, "hardware.link_bandwidth: is unknown"),
+    ({"serving.parallelism.pipeline": 29}, "serving.parallelism.pipeline: expected at most the 28 layers of qwen2.5-7b-instruct, got 29"),
     ({"serving.parallelism.expert": 2}, "serving.parallelism.expert"),
     ({"serving.parallelism.tensor": 2}, "hardware.link_bandwidth: is unknown"),
     ({"prompt": 140000}, "workload: expected a context of at most 131072 tokens for qwen2.5-7b-instruct, got 140180"),

@@ -39,6 +39,39 @@ def all_reduce_bytes(size, devices):
     return 2.0 * (devices - 1.0) / devices * size
 
 
+def handover_bytes(size, stages):
+    r"""
+    Bytes that a call sends from stage to stage of a pipeline.
+
+    Parameters
+    ----------
+    size : numeric
+        Size of the hidden rows of the call. [B]
+    stages : numeric
+        Stages of the pipeline.
+
+    Returns
+    -------
+    numeric
+        Bytes sent, each from one device to the next. [B]
+
+    Notes
+    -----
+    .. math:: (n - 1)\,S
+
+    References
+    ----------
+    .. [1] Y. Huang et al., "GPipe: Efficient training of giant neural networks using pipeline parallelism," NeurIPS, 2019:
+       only activations at the seams travel.
+
+    Examples
+    --------
+    >>> float(handover_bytes(8.0, 4))
+    24.0
+    """
+    return (stages - 1.0) * size
+
+
 def cache_share(devices, kv_heads):
     r"""
     Share of the KV cache that one device of a tensor-parallel group holds.

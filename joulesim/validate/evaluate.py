@@ -144,7 +144,7 @@ def _outwards(group: Group, energy, time):
     """Energy with the host and the supply, where the boundary of the group takes them in."""
     x, boundary = group.inputs, group.points[0].boundary
     if boundary in ("host", "wall"):
-        energy = energy + x.host_power * x.tensor * x.data * time
+        energy = energy + x.host_power * x.devices * time
     return energy / x.psu_efficiency if boundary == "wall" else energy
 
 

@@ -299,7 +299,7 @@ def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     found = {axis: int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)(\d+)", text)}
     if found.get("PP", 1) > 1:
         raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}",
-                               "pipelines are not modelled yet"))
+                               "a table's rows say nothing of the micro-batches in a pipeline; predict it as a scenario"))
     data, expert = found.get("DP", 1), found.get("EP", 1)
     tensor = found.get("TP", 1)
     if expert > 1 and tensor * data != devices:  # one engine spans the devices: attention is split over them

@@ -42,3 +42,9 @@ def test_collective_latency_grows_with_the_group():
 def test_an_empty_collective_takes_between_one_hop_and_a_ring(hop, devices, exponent):
     latency = parallelism.collective_latency(hop, devices, exponent)
     assert hop * (1 - 1e-12) <= latency <= hop * (devices - 1) * (1 + 1e-12)
+
+
+@given(size=st.floats(0, 1e9), stages=st.integers(1, 64))
+def test_a_call_is_handed_on_at_each_seam(size, stages):
+    assert parallelism.handover_bytes(size, 1) == 0
+    assert parallelism.handover_bytes(size, stages + 1) - parallelism.handover_bytes(size, stages) == pytest.approx(size)

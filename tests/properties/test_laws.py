@@ -319,3 +319,52 @@ def test_reductions_wait_only_where_experts_are_spread_out():
     assert calls.layers(x, waiting, 64.0).link == pytest.approx(calls.layers(x, c, 64.0).link)
     spread = x._replace(expert=2.0)
     assert calls.layers(spread, waiting, 64.0).link > calls.layers(spread, c, 64.0).link
+
+
+# --- several devices ----------------------------------------------------------------------------------------
+
+
+@given(s=deployments(), stages=st.integers(2, 4))
+def test_a_pipeline_without_seams_and_host_is_as_many_replicas_that_share_the_weights(s, stages):
+    """Micro-batches in all stages at once: each stage is busy all the time, as a replica would be."""
+    x, c = inputs.gather(s)[0], values(s)
+    assume(x.continuous and x.speculation is None and x.expert == 1.0)
+    x = x._replace(batch=np.asarray(x.batch) * stages, link_bandwidth=np.inf)
+    c = c | {"collective_latency": 0.0, "energy_per_link_byte": 0.0, "host_per_step": 0.0, "host_per_sequence": 0.0}
+    piped, copied = chain.run(x._replace(pipeline=float(stages)), c), chain.run(x._replace(data=float(stages)), c)
+    for a, b in ((piped.prefill, copied.prefill), (piped.decode, copied.decode)):
+        assert a.time == pytest.approx(b.time, nan_ok=True)
+        assert total(a.energy) == pytest.approx(total(b.energy), nan_ok=True)
+    held = [capacity.memory_parts(x._replace(**way))["weights"] for way in ({"pipeline": float(stages)}, {"data": float(stages)})]
+    assert held[0] * stages == pytest.approx(held[1])
+
+
+@given(s=deployments(), stages=st.integers(2, 4))
+def test_stages_that_take_turns_are_one_device_and_others_that_wait(s, stages):
+    """An engine that makes call after call has one stage busy: the others draw their static power."""
+    x, c = inputs.gather(s)[0], values(s)
+    assume(not x.continuous)
+    x = x._replace(link_bandwidth=np.inf)
+    c = c | {"collective_latency": 0.0, "energy_per_link_byte": 0.0}
+    one, several = chain.run(x, c), chain.run(x._replace(pipeline=float(stages)), c)
+    for a, b in ((one.prefill, several.prefill), (one.decode, several.decode)):
+        assert a.time == pytest.approx(b.time, nan_ok=True)
+        assert b.energy.static == pytest.approx(stages * a.energy.static, nan_ok=True)
+        assert total(b.energy) - b.energy.static == pytest.approx(total(a.energy) - a.energy.static, nan_ok=True)
+
+
+@given(s=deployments(), stages=st.integers(2, 4))
+def test_seams_cost_time_and_link_energy(s, stages):
+    x, c = inputs.gather(s)[0], values(s)
+    assume(np.all(np.isfinite(x.link_bandwidth)) and x.speculation is None)
+    whole, seamed = calls.layers(x, c, 8.0), calls.layers(x._replace(pipeline=float(stages)), c, 8.0)
+    assert seamed.link_bytes - whole.link_bytes == pytest.approx((stages - 1) * 8.0 * x.hidden_size * 2.0)
+    assert seamed.link > whole.link
+
+
+@pytest.mark.parametrize("quantity", ["idle_energy_per_answer", "energy_per_answer", "energy_above_idle_per_answer",
+                                      "device_time_per_answer"])
+def test_replicas_that_share_nothing_cost_the_same_an_answer(quantity):
+    one = shipped("llama-3.1-8b-h100").replace({"serving.utilisation": 0.5})
+    two = one.replace({"serving.parallelism.data": 2, "serving.batch": 2 * one.serving.batch})
+    assert found(two)[quantity] == pytest.approx(found(one)[quantity])
