@@ -2,12 +2,14 @@
 
 import time
 from importlib.util import find_spec
+from itertools import count
 
 import pytest
 
 from joulesim.measure import synth
 from joulesim.measure.parity import Parity
 from joulesim.measure.probe import trial
+from joulesim.measure.runtimes import base
 from joulesim.measure.runtimes.base import Answer, Settings, repeat
 from joulesim.measure.worker import Worker, WorkerError
 
@@ -135,18 +137,25 @@ def spin(seconds):
         pass
 
 
-def test_brief_calls_share_two_probes_and_the_first_after_a_probe_does_not_count():
+@pytest.fixture
+def probes(monkeypatch):
+    """Probes that take no time and are numbered."""
+    numbers = count(1.0)
+    monkeypatch.setattr(base, "probe", lambda: next(numbers))
+
+
+def test_brief_calls_share_two_probes_and_the_first_after_a_probe_does_not_count(probes):
     made = []
-    times = repeat(lambda: made.append(spin(0.004)), lambda: None, "cpu", 0.0, 0.06, 3)
+    times = repeat(lambda: made.append(spin(0.004)), lambda: None, "cpu", 0.0, 0.6, 3)
     assert len(times.cpu) == len(times.wall) == len(times.probe)
-    assert len(times.probe) > len(set(times.probe))
-    assert len(made) >= len(times.cpu) + len(set(times.probe))  # one thrown away for each pair of probes
+    assert times.probe[0] == 1.5 and len(times.probe) > len(set(times.probe))
+    assert len(made) == len(times.cpu) + len(set(times.probe))  # one thrown away for each pair of probes
 
 
-def test_long_calls_stand_between_probes_of_their_own():
+def test_long_calls_stand_between_probes_of_their_own(probes):
     made = []
-    times = repeat(lambda: made.append(spin(0.03)), lambda: None, "cpu", 0.0, 0.2, 3)
-    assert len(made) == len(times.cpu) == len(set(times.probe)) >= 3
+    times = repeat(lambda: made.append(spin(0.03)), lambda: None, "cpu", 0.0, 0.6, 3)
+    assert times.probe == [1.5 + 2 * i for i in range(len(made))] and len(times.cpu) == len(made)
 
 
 @needs_llama
