@@ -213,6 +213,8 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
     for row in scenario.weight_rows:
         groups.get(row.role, groups["dense"]).append(row)
     prompt, new, weight = _nodes(scenario)
+    if runtime.scheduler == "continuous":
+        prompt = np.maximum(prompt, 1.0)  # a request is admitted with at least its start of sequence
     longest = prompt + new if weight is None else float(np.max(prompt + new))
     reserved = longest if scenario.serving.context is None else float(scenario.serving.context)
     if np.ndim(longest) == 0:

@@ -290,3 +290,11 @@ def test_heads_are_whole_on_every_device():
     scenario = load_scenario("llama-3.1-8b-h100").replace({"serving.parallelism.tensor": 3})
     with pytest.raises(InputError, match="serving.parallelism.tensor: expected a divisor of 32 query heads, got 3"):
         predict(scenario)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b-h100", "qwen3-30b-a3b-h100"])
+def test_an_empty_prompt_is_admitted_with_its_start_of_sequence(name):
+    empty, one = (predict(load_scenario(name).replace({"workload.prompt_tokens": n})) for n in (0, 1))
+    assert empty.tpot == one.tpot > 0
+    assert empty.ttft == one.ttft > 0
+    assert empty.energy_per_answer == one.energy_per_answer > 0

@@ -27,6 +27,10 @@ def run(options) -> int:
     """Predict a table, or fit with something left out and print the errors."""
     from joulesim.validate import published
 
+    if options.plot and (options.file or options.table or options.holdout == "table" or options.runtime == "all"):
+        raise InputError(Fault("--plot", "expected --holdout of one runtime, whose errors it shows"))
+    if options.file and options.table:
+        raise InputError(Fault("--table", f"expected a file or a shipped table, got {options.file} and {options.table}"))
     if options.holdout == "table" or options.runtime == "all" and not options.file and not options.table:
         return _tables(options)
     if options.file:
@@ -61,7 +65,7 @@ def _print_rows(rows, style: str) -> int:
     else:
         print(output.table([_rounded(row.cells()) for row in rows], published.COLUMNS, style))
         print("\n" + _sentence(published.errors(rows)))
-    return 0
+    return 0 if any(row.energy is not None or row.throughput is not None for row in rows) else 2
 
 
 def _rounded(cells: tuple) -> list:
@@ -188,10 +192,10 @@ def _notes(report, by: str) -> list[str]:
     worst = np.argsort(-np.abs(report.errors.logs["energy"]))[:5]
     for i in worst:
         p = report.errors.points[i]
-        lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: energy "
-                     f"{100 * np.expm1(report.errors.logs['energy'][i]):+.0f} %, time "
-                     f"{100 * np.expm1(report.errors.logs['time'][i]):+.0f} %")
-    lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]})"
+        off = (f"{name} {100 * np.expm1(log):+.0f} %" for name, log in (
+            (name, report.errors.logs[name][i]) for name in ("energy", "time")) if np.isfinite(log))
+        lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: {', '.join(off)}")
+    lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]}), predicted by the fit on all others"
               for rule, part in report.excluded.items()]
     return lines + [f"fit: {note}" for note in report.result.notes()]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from joulesim import catalogue, units
 from joulesim.constants import UNITS, constants, full_power, idle_power
-from joulesim.errors import Fault, InputError
+from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.validate import evaluate
 from joulesim.validate.evaluate import Group, Predicted
 from joulesim.validate.points import Point
@@ -95,7 +95,11 @@ def jittery(point: Point) -> bool:
 @cache
 def plan(runtime: str) -> Plan:
     """Declared fit of a runtime, from ``validation/fits``."""
-    table = catalogue.read_yaml(catalogue.data_root() / "validation" / "fits" / f"{runtime}.yaml")
+    folder = catalogue.data_root() / "validation" / "fits"
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if runtime not in known:
+        raise InputError(Fault("--runtime", f"no fit of {runtime!r}", did_you_mean(runtime, known) or ", ".join(known)))
+    table = catalogue.read_yaml(folder / f"{runtime}.yaml")
     bounds = table.get("bounds", {})
 
     def parameter(name: str, rule: Mapping[str, Any], experts: str | None) -> Parameter:

@@ -15,6 +15,7 @@ import numpy as np
 from joulesim import catalogue
 from joulesim.measure import host
 from joulesim.measure.record import Record
+from joulesim.measure.records import read_records
 from joulesim.specs.hardware import HardwareSpec
 from joulesim.units import show
 from joulesim.validate import local, local_errors
@@ -137,13 +138,13 @@ class FitResult:
         return path
 
 
-def fit(records: Iterable[Record], hardware: str | os.PathLike | HardwareSpec | None = None) -> FitResult:
+def fit(records: Iterable[Record] | str | os.PathLike, hardware: str | os.PathLike | HardwareSpec | None = None) -> FitResult:
     """
     Constants of a machine from the records of a campaign, without the calls that it set aside, and the errors on those.
 
     Parameters
     ----------
-    records : iterable of Record
+    records : iterable of Record, or path
         Those of :func:`joulesim.read_records`. Invalid ones are left out, and modelled ones where any was measured.
     hardware : str, path or HardwareSpec, optional
         Profile of the machine, by name or path. Its datasheet rates are where the search starts, and what a constant
@@ -155,7 +156,7 @@ def fit(records: Iterable[Record], hardware: str | os.PathLike | HardwareSpec | 
         When there is nothing to fit: with what the records are instead.
     """
     spec, base = (None, "") if hardware is None else _profile(hardware)
-    records = list(records)
+    records = list(read_records(records) if isinstance(records, (str, os.PathLike)) else records)
     rounds = points(records, joined=False).of(lambda record: record.campaign.role == "fit")
     return FitResult(local.fit(rounds, spec), points(records), spec, base)
 

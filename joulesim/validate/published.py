@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from joulesim import catalogue, uncertainty
+from joulesim import capacity, catalogue, uncertainty
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.validate import evaluate, fit, holdout, points, tables
 from joulesim.validate.points import Point
@@ -16,6 +16,8 @@ from joulesim.validate.points import Point
 COLUMNS = ("row", "energy_j_per_token", "energy_low", "energy_high", "itl_ms", "throughput_tok_s", "power_w",
            "energy_j_per_correct", "reason")
 """Columns of a prediction of a table; an empty cell is refused, with the reason."""
+_ROOM = 10.0
+"""Batch over the largest that fits beyond which a row is said not to fit; engines ran up to five times our arithmetic."""
 
 
 class Row(NamedTuple):
@@ -72,9 +74,21 @@ def predict_points(given: Sequence[Point], level: float = 0.8) -> list[Row]:
             rows.append(Row(point.row, point, reason=str(error.faults[0])))
     for group in evaluate.gather(usable):
         predicted = evaluate.predict(group, uncertainty.spread_out(evaluate.known(group)))
-        for position, point in enumerate(group.points):
-            rows.append(_row(point, *(values[position] for values in predicted), group, level))
+        for position, (point, misfit) in enumerate(zip(group.points, _misfits(group), strict=True)):
+            row = _row(point, *(values[position] for values in predicted), group, level)
+            rows.append(row._replace(reason="; ".join(filter(None, (row.reason, misfit)))))
     return sorted(rows, key=lambda row: row.number)
+
+
+def _misfits(group) -> list[str]:
+    """What a row asks of its devices beyond their memory, by our arithmetic; empty where it fits."""
+    x = group.inputs
+    parts = capacity.memory_parts(x)
+    room = np.broadcast_to(capacity.largest_batch(x, parts), x.batch.shape)[:, 0]
+    short = np.broadcast_to(parts["weights"] > parts["usable"], x.batch.shape)[:, 0]
+    return [f"does not fit: weights of {float(np.max(parts['weights'])) / 1e9:.3g} GB a device" if weights else
+            f"does not fit: {point.batch:.0f} sequences where {most:.0f} find room" if point.batch > _ROOM * most else ""
+            for point, weights, most in zip(group.points, short, room, strict=True)]
 
 
 def _row(point: Point, itl, throughput, power, energy, group, level: float) -> Row:

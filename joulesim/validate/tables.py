@@ -68,6 +68,9 @@ def read(path: Path, hardware: Mapping[str, str] | None = None) -> Table:
     points, faults, seen = [], {}, {}
     for number, (line, row) in enumerate(rows, start=1):
         where = f"{path.name}: line {line}"
+        if isinstance(row, Fault):
+            faults[number] = row
+            continue
         try:
             point = _point(path.stem, number, row, where, hardware or {}, lengths)
             twin = seen.setdefault(tuple(row.items()), line)
@@ -79,14 +82,15 @@ def read(path: Path, hardware: Mapping[str, str] | None = None) -> Table:
     return Table(points, faults, len(rows))
 
 
-def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
+def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str] | Fault]], list[str]]:
+    """Rows by line, a ragged one as its fault, and the columns."""
     try:
         if path.stat().st_size > _LARGEST:
             raise InputError(Fault(str(path), f"expected a table of at most {_LARGEST} bytes, got {path.stat().st_size}"))
         with path.open(newline="", encoding="utf-8-sig") as handle:
             reader = csv.reader(handle)
             header = [name.strip() for name in next(reader, [])]
-            rows = [(reader.line_num, cells) for cells in reader if any(cells)]
+            rows = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
     except OSError as error:
         raise InputError(Fault(str(path), f"cannot be read ({error.strerror})")) from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -100,28 +104,34 @@ def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], list[str]]:
     if renamed:
         raise InputError(Fault(str(path), f"the column {renamed[0]!r} has a unit in its header",
                                f"name it as one of {', '.join(_NUMBERS)}"))
-    faults = [Fault(f"{path}: line {line}", f"expected {len(header)} cells, got {len(cells)}", "quote cells with commas")
-              for line, cells in rows if len(cells) != len(header)]
-    if faults:
-        raise InputError(faults)
-    return [(line, dict(zip(header, cells, strict=True))) for line, cells in rows], header
+    if len(header) == 1 and (other := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        raise InputError(Fault(str(path), f"expected commas between cells, got {other!r}", "write it with commas"))
+    faults = {line: Fault(f"{path.name}: line {line}", f"expected {len(header)} cells, got {len(cells)}",
+                          "quote cells with commas") for line, cells in rows if len(cells) != len(header)}
+    if faults and len(faults) == len(rows):
+        raise InputError(list(faults.values()))
+    return [(line, faults.get(line) or dict(zip(header, cells, strict=True))) for line, cells in rows], header
 
 
 def _point(table: str, number: int, row: dict[str, str], where: str, hardware: Mapping[str, str], lengths) -> Point:
     notes = row.get("notes", "")
     task = _in_notes(notes, "task") or ""
-    slots = _in_notes(notes, "max_num_seqs")
+    slots = _slots(notes, where)
     workload = tasks().get(task, Task())
     device = hardware.get(row["hardware"].strip()) or _named("hardware", row["hardware"], where)
     devices = int(_number(row, "num_gpus", where, low=1) or 1)
     degrees = _parallelism(row.get("parallelism", ""), devices, where)
     phase = _match(wording.PHASES, row["phase"], where, "phase")
-    batch = _number(row, "batch_concurrency", where, low=0) or (float(slots) if slots else None)
+    batch = _number(row, "batch_concurrency", where, low=0) or slots
     prompt, output = _length(row, "prompt_tokens", where), _length(row, "output_tokens", where)
     if phase == "prefill":
         output, batch = output or 1.0, batch or 1.0
     if output is None and (total := wording.TOTALS.search(notes)):
         output = float(total[1]) / float(total[2])
+    if prompt is None and phase in ("serving", "prefill") and not _usual_prompt(task):
+        raise InputError(Fault(f"{where}: prompt_tokens", "expected a number, got nothing"))
+    if phase == "prefill" and prompt == 0:
+        raise InputError(Fault(f"{where}: prompt_tokens", "expected at least one token, got 0"))
     if batch is None or output is None:
         what = "batch_concurrency" if batch is None else "output_tokens"
         raise InputError(Fault(f"{where}: {what}", "expected a number, got nothing"))
@@ -153,7 +163,7 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
         model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where),
         phase=", ".join(filter(None, (phase, rate))), task=task if task in tasks() else "",
         devices=devices, **degrees, power_cap=_cap(row.get("hardware_variant", "")),
-        max_batch=float(slots) if slots else None, batch=batch, requests=requests,
+        max_batch=slots, batch=batch, requests=requests,
         prompt_tokens=prompt if prompt is not None else _usual_prompt(task), output_tokens=output,
         output_spread=spread or 1.0, output_maximum=maximum,
         boundary=_match(wording.BOUNDARIES, row["energy_boundary"], where, "energy_boundary"),
@@ -209,11 +219,16 @@ def _usual_prompt(task: str) -> float:
     return {"lm-arena-chat": 670.0, "gpqa": 225.0, "sourcegraph-fim": 1374.0}.get(task, 0.0)
 
 
-def _requests(workload: Task, slots: str | None) -> float | None:
+def _slots(notes: str, where: str) -> float | None:
+    """Slots of the engine, where the notes say so."""
+    return _number({"notes: max_num_seqs": _in_notes(notes, "max_num_seqs") or ""}, "notes: max_num_seqs", where, low=1)
+
+
+def _requests(workload: Task, slots: float | None) -> float | None:
     """Requests of a run that repeats its list until there are about twice as many as slots."""
     if workload.unique is None or not slots:
         return None
-    repeats = max(1.0, round(1.5 * float(slots) / workload.unique))
+    repeats = max(1.0, round(1.5 * slots / workload.unique))
     return workload.unique * repeats
 
 
@@ -249,7 +264,7 @@ def _match(table, text: str, where: str, column: str) -> str:
         if words in lower:
             return meaning
     what = "got nothing" if not text.strip() else f"got {text!r}"
-    raise InputError(Fault(f"{where}: {column}", f"expected one of {', '.join(dict.fromkeys(m for _, m in table))}, {what}"))
+    raise InputError(Fault(f"{where}: {column}", f"expected one of {', '.join(words for words, _ in table)}, {what}"))
 
 
 def _number(row: Mapping[str, str], column: str, where: str, low: float) -> float | None:
@@ -296,12 +311,18 @@ def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: 
 
 
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
-    found = {axis: int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)(\d+)", text)}
+    found = {axis.upper(): int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)[ =]?(\d+)", text, re.IGNORECASE)}
+    if 0 in found.values():
+        raise InputError(Fault(f"{where}: parallelism", f"expected degrees of at least 1, got {text!r}"))
+    if not found and re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE):
+        raise InputError(Fault(f"{where}: parallelism", f"expected degrees such as TP2 EP1, got {text!r}"))
     if found.get("PP", 1) > 1:
         raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}",
                                "a table's rows say nothing of the micro-batches in a pipeline; predict it as a scenario"))
     data, expert = found.get("DP", 1), found.get("EP", 1)
     tensor = found.get("TP", 1)
+    if data > devices or tensor > devices:
+        raise InputError(Fault(f"{where}: parallelism", f"expected degrees of {devices} devices, got {text!r}"))
     if expert > 1 and tensor * data != devices:  # one engine spans the devices: attention is split over them
         tensor = devices // data
     elif tensor * data != devices:
@@ -322,8 +343,13 @@ def _output_lengths(path: Path) -> dict[tuple, dict[float, tuple]]:
     if not beside.is_file():
         return {}
     found: dict[tuple, dict[float, tuple]] = {}
-    for _, row in _rows(beside)[0]:
-        key = (row["model"], row["task"], row["hardware"], int(row["num_gpus"]), row["max_num_seqs"])
-        mean = float(row["mean"])
-        found.setdefault(key, {})[mean] = (float(row["outputs"]), float(row["mean_square_over_mean"]) / mean, float(row["max"]))
+    for line, row in _rows(beside)[0]:
+        try:
+            key = (row["model"], row["task"], row["hardware"], int(row["num_gpus"]), float(row["max_num_seqs"]))
+            mean = float(row["mean"])
+            shape = float(row["outputs"]), float(row["mean_square_over_mean"]) / mean, float(row["max"])
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            what = f"expected model, task, hardware, num_gpus, max_num_seqs, outputs, mean, mean_square_over_mean, max: {error!r}"
+            raise InputError(Fault(f"{beside.name}: line {line}", what, "mend or remove the file beside the table")) from None
+        found.setdefault(key, {})[mean] = shape
     return found

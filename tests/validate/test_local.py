@@ -62,7 +62,7 @@ def test_constants_are_those_of_the_stand_in(fitted):
 
 
 def test_a_script_fits_what_a_campaign_wrote(records, fitted):
-    again = js.fit(js.read_records(records))
+    again = js.fit(records)
     assert again.records_hash == fitted.records_hash and again.constants() == fitted.constants()
 
 

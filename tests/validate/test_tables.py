@@ -96,6 +96,14 @@ def test_accuracy_gives_energy_per_correct_answer(tmp_path):
     ({"batch_concurrency": "", "notes": ""}, "line 2: batch_concurrency: expected a number, got nothing"),
     ({"parallelism": "TP1 DP1 EP1 PP2", "num_gpus": "2"}, "expected no pipeline"),
     ({"num_gpus": "3", "parallelism": "TP2"}, "expected degrees of 3 devices"),
+    ({"parallelism": "TP0"}, "line 2: parallelism: expected degrees of at least 1, got 'TP0'"),
+    ({"num_gpus": "2", "parallelism": "DP4"}, "expected degrees of 2 devices, got 'DP4'"),
+    ({"num_gpus": "2", "parallelism": "TP over both"}, "expected degrees such as TP2 EP1, got 'TP over both'"),
+    ({"notes": "max_num_seqs=auto"}, "line 2: notes: max_num_seqs: expected a number, got 'auto'"),
+    ({"notes": "task=gpqa; max_num_seqs=inf"}, "line 2: notes: max_num_seqs: expected at least 1, got 'inf'"),
+    ({"prompt_tokens": "", "notes": ""}, "line 2: prompt_tokens: expected a number, got nothing"),
+    ({"phase": "prefill", "prompt_tokens": "0"}, "line 2: prompt_tokens: expected at least one token, got 0"),
+    ({"phase": "resting"}, "line 2: phase: expected one of steady state, offline serving, server serving, static batch,"),
 ])
 def test_a_bad_row_is_refused_with_its_reason_and_the_rest_is_used(tmp_path, change, said):
     found = published.predict_file(table(tmp_path, change, {}))
@@ -116,6 +124,7 @@ def test_the_same_row_twice_is_refused_once(tmp_path):
     ("hardware,hardware\nH100,x\n", "the column 'hardware' stands twice"),
     ("hardware,power [W]\nH100,5\n", "the column 'power [W]' has a unit in its header"),
     (",".join(ROW) + "\nH100,x\n", "line 2: expected 22 cells, got 2"),
+    (";".join(ROW) + "\nH100;x\n", "expected commas between cells, got ';'"),
 ])
 def test_a_file_that_is_no_such_table_is_refused(tmp_path, text, said):
     path = tmp_path / "bad.csv"
@@ -157,3 +166,48 @@ def test_a_device_that_is_not_shipped_comes_from_its_file(tmp_path, capsys):
     assert main(["validate", "published", str(path), "--hardware-file", f"X9000={profile}", "-o", "csv"]) == 0
     assert main(["validate", "published", str(path), "--hardware-file", "X9000=nowhere.yaml"]) == 2
     assert "expected NAME=PROFILE with a profile file" in capsys.readouterr().err
+
+
+def test_a_ragged_row_is_refused_and_blank_lines_are_none(tmp_path):
+    path = table(tmp_path, {}, {"batch_concurrency": "32"})
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([first, rest[0] + ",", "   ", rest[1]]) + "\n")
+    ragged, good = published.predict_file(path)
+    assert "line 2: expected 22 cells, got 23; quote cells with commas" in ragged.reason
+    assert good.energy is not None
+
+
+@pytest.mark.parametrize("text", ["TP2", "tp2", "TP=2", "TP 2"])
+def test_degrees_are_read_however_they_are_written(tmp_path, text):
+    two, plain = published.predict_file(table(tmp_path, {"num_gpus": "2", "parallelism": text}, {}))
+    assert two.point.tensor == 2 and plain.point.tensor == 1
+
+
+def test_lengths_beside_a_table_that_make_no_sense_are_named(tmp_path):
+    path = table(tmp_path, {})
+    path.with_name("mine_output_lengths.csv").write_text("model,mean\nx,much\n")
+    with pytest.raises(InputError, match=r"mine_output_lengths.csv: line 2: expected model, task, .* mend or remove the file"):
+        tables.read(path)
+
+
+def test_what_does_not_fit_is_said_beside_its_number(tmp_path):
+    heavy, crowded = published.predict_file(table(
+        tmp_path, {"model": "meta-llama/Llama-3.1-70B-Instruct"}, {"batch_concurrency": "100000", "notes": ""}))
+    assert "does not fit: weights of 141 GB a device" in heavy.reason and heavy.energy
+    assert "does not fit: 100000 sequences where" in crowded.reason
+
+
+def test_nothing_predicted_is_exit_status_2(tmp_path, capsys):
+    assert main(["validate", "published", str(table(tmp_path, {"hardware": "X9000"}))]) == 2
+    assert "0 of 1 rows predicted" in capsys.readouterr().out
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path, capsys):
+    path = str(table(tmp_path, {}))
+    for rest in ([path], ["--table", "mlenergy_v3"], ["--holdout", "table"], ["--runtime", "all"]):
+        assert main(["validate", "published", *rest, "--plot", str(tmp_path / "a.png")]) == 2
+        assert "--plot: expected --holdout of one runtime" in capsys.readouterr().err
+    assert main(["validate", "published", path, "--table", "mlenergy_v3"]) == 2
+    assert "--table: expected a file or a shipped table" in capsys.readouterr().err
+    assert main(["validate", "published", "--runtime", "vlm"]) == 2
+    assert "--runtime: no fit of 'vlm'" in capsys.readouterr().err
