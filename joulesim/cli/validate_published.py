@@ -195,7 +195,7 @@ def _notes(report, by: str) -> list[str]:
         off = (f"{name} {100 * np.expm1(log):+.0f} %" for name, log in (
             (name, report.errors.logs[name][i]) for name in ("energy", "time")) if np.isfinite(log))
         lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: {', '.join(off)}")
-    lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]}), predicted by the fit on all others"
+    lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]}); predicted by a fit on all others"
               for rule, part in report.excluded.items()]
     return lines + [f"fit: {note}" for note in report.result.notes()]
 

@@ -349,7 +349,8 @@ def _output_lengths(path: Path) -> dict[tuple, dict[float, tuple]]:
             mean = float(row["mean"])
             shape = float(row["outputs"]), float(row["mean_square_over_mean"]) / mean, float(row["max"])
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            what = f"expected model, task, hardware, num_gpus, max_num_seqs, outputs, mean, mean_square_over_mean, max: {error!r}"
+            what = ("expected model, task, hardware, num_gpus, max_num_seqs, outputs, mean, mean_square_over_mean, max: "
+                    f"{error!r}")
             raise InputError(Fault(f"{beside.name}: line {line}", what, "mend or remove the file beside the table")) from None
         found.setdefault(key, {})[mean] = shape
     return found
