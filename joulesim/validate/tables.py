@@ -264,7 +264,8 @@ def _match(table, text: str, where: str, column: str) -> str:
         if words in lower:
             return meaning
     what = "got nothing" if not text.strip() else f"got {text!r}"
-    raise InputError(Fault(f"{where}: {column}", f"expected one of {', '.join(words for words, _ in table)}, {what}"))
+    said = dict.fromkeys(meaning if any(w in meaning for w, _ in table) else words for words, meaning in table)
+    raise InputError(Fault(f"{where}: {column}", f"expected one of {', '.join(said)}, {what}"))
 
 
 def _number(row: Mapping[str, str], column: str, where: str, low: float) -> float | None:

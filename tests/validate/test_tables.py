@@ -103,7 +103,7 @@ def test_accuracy_gives_energy_per_correct_answer(tmp_path):
     ({"notes": "task=gpqa; max_num_seqs=inf"}, "line 2: notes: max_num_seqs: expected at least 1, got 'inf'"),
     ({"prompt_tokens": "", "notes": ""}, "line 2: prompt_tokens: expected a number, got nothing"),
     ({"phase": "prefill", "prompt_tokens": "0"}, "line 2: prompt_tokens: expected at least one token, got 0"),
-    ({"phase": "resting"}, "line 2: phase: expected one of steady state, offline serving, server serving, static batch,"),
+    ({"phase": "resting"}, "line 2: phase: expected one of serving, static batch, request, decode, prefill, got 'resting'"),
 ])
 def test_a_bad_row_is_refused_with_its_reason_and_the_rest_is_used(tmp_path, change, said):
     found = published.predict_file(table(tmp_path, change, {}))
