@@ -162,7 +162,6 @@ class Inputs(NamedTuple):
         return self.batch / self.data if self.pipeline == 1.0 else self.batch / (self.data * self.in_flight)
 
 
-
 class Unknown(NamedTuple):
     """A number that is not known: the field, and why."""
 

@@ -60,7 +60,7 @@ def invert(scenario: Scenario, throughput: float, power: float | None = None) ->
 
 def _roofline(x: Inputs, throughput: float) -> list[Reading]:
     """What traffic at the datasheet's bandwidth says, whatever the engine."""
-    devices = x.tensor * x.data
+    devices = x.devices
     rate = throughput / x.data
     weights = (x.dense.bytes + x.output.bytes + x.routed.bytes) / x.tensor
     _, decode = _traffic(x)
@@ -135,7 +135,7 @@ def _power(x: Inputs, c: dict[str, Any], throughput: float, power: float) -> lis
     time = outcome.prefill.time + outcome.decode.time
     energy = sum(sum(p.energy) for p in (outcome.prefill, outcome.decode))
     static = sum(p.energy.static for p in (outcome.prefill, outcome.decode))
-    devices = x.tensor * x.data
+    devices = x.devices
     predicted, idle = float(energy / time), float(static / time)
     limit = x.power_limit * devices
     moved = sum(p.work.bytes for p in (outcome.prefill, outcome.decode)) * devices / (x.batch * outcome.output_tokens)

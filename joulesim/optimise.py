@@ -117,7 +117,7 @@ def optimise(
     .. [1] R. Storn and K. Price, "Differential evolution: a simple and efficient heuristic for global optimization over
        continuous spaces," J. Global Optim., vol. 11, pp. 341-359, 1997. doi:10.1023/A:1008202821328
     """
-    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    scenario = load_scenario(scenario)
     quantity, sign = (minimise[1:], -1.0) if minimise.startswith("-") else (minimise, 1.0)
     ranges = {SHORTCUTS.get(f, f): _range(f, v) for f, v in over.items() if isinstance(v, tuple)}
     choices = {SHORTCUTS.get(f, f): v for f, v in over.items() if not isinstance(v, tuple)}

@@ -44,7 +44,7 @@ def predict(scenario: Scenario | str | os.PathLike, level: float = uncertainty.L
     """
     if not 0 < level < 1:
         raise InputError(Fault("level", f"expected a probability between 0 and 1, got {level!r}"))
-    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    scenario = load_scenario(scenario)
     x, unknown, assumptions = inputs.gather(scenario)
     known = constants.constants(scenario.hardware, scenario.runtime, inputs.expert_class(scenario))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not finite, so unknown

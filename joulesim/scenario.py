@@ -114,13 +114,15 @@ def build(document: Mapping[str, Any], where: str, base: Path | None = None, *, 
 
 def load_scenario(path_or_name) -> Scenario:
     """
-    Scenario by shipped name or path of a YAML file.
+    Scenario by shipped name or path of a YAML file; a scenario is returned as it is.
 
     Examples
     --------
     >>> load_scenario("llama-3.1-8b-h100").serving.batch
     64
     """
+    if isinstance(path_or_name, Scenario):
+        return path_or_name
     path = catalogue.locate("scenario", path_or_name)
     shipped = path.parent == catalogue.folder("scenario")
     where = f"scenarios/{path.name}" if shipped else str(path)

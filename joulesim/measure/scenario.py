@@ -76,8 +76,7 @@ def measure(scenario: Scenario | str | os.PathLike, runtime: str | Runtime | Non
     >>> for record in measure("gemma-3-270m-cpu", model="gemma-3-270m-q4_0.gguf"):      # doctest: +SKIP
     ...     print(record.campaign.point, record.latency.e2e_latency.median, record.clock, record.validity.verdict)
     """
-    if not isinstance(scenario, Scenario):
-        scenario = load_scenario(scenario)
+    scenario = load_scenario(scenario)
     engine, chosen = _engine(runtime, settings)
     given = _file(scenario, model)
     kind = runtimes.known(engine).models

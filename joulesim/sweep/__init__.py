@@ -156,7 +156,7 @@ def _on_disk(plan: Plan, path: Path, memory: float, client, progress: bool):
 def prepare(scenario, over, *, variables=None, intervals=False, level=uncertainty.LEVEL, draws=0, uncertain=None,
             seed=0, text=False) -> Plan:
     """Plan of a sweep; parameters as in :func:`sweep`."""
-    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    scenario = load_scenario(scenario)
     axes = swept.read(over, scenario, text)
     scores = {}
     if draws:
