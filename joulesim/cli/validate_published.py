@@ -127,7 +127,7 @@ def _tables(options) -> int:
     """Print the errors of every table, with models or whole tables left out, and their medians."""
     import numpy as np
 
-    from joulesim.validate import holdout, published
+    from joulesim.validate import fit, holdout, published
 
     by = options.holdout
     if by not in _LEFT_OUT:
@@ -135,7 +135,7 @@ def _tables(options) -> int:
                                "errors by table need --holdout model or --holdout table"))
     if options.ship:
         raise InputError(Fault("--ship", "expected --runtime with one runtime, got all of them"))
-    every = [r for r in published.fitted_runtimes() if by == "model" or r != "vllm"]
+    every = [r for r in fit.fitted_runtimes() if by == "model" or r != "vllm"]
     runtimes = [options.runtime] if options.runtime not in (None, "all") else every
     found = published.by_table(runtimes, by)
     covered = published.table_coverage(found)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,14 +93,22 @@ def jittery(point: Point) -> bool:
     return any(rule(point) for rule in _JITTERY.values())
 
 
+def _plans() -> Path:
+    return catalogue.data_root() / "validation" / "fits"
+
+
+def fitted_runtimes() -> list[str]:
+    """Runtimes with a declared fit."""
+    return sorted(path.stem for path in _plans().glob("*.yaml"))
+
+
 @cache
 def plan(runtime: str) -> Plan:
     """Declared fit of a runtime, from ``validation/fits``."""
-    folder = catalogue.data_root() / "validation" / "fits"
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    known = fitted_runtimes()
     if runtime not in known:
         raise InputError(Fault("--runtime", f"no fit of {runtime!r}", did_you_mean(runtime, known) or ", ".join(known)))
-    table = catalogue.read_yaml(folder / f"{runtime}.yaml")
+    table = catalogue.read_yaml(_plans() / f"{runtime}.yaml")
     bounds = table.get("bounds", {})
 
     def parameter(name: str, rule: Mapping[str, Any], experts: str | None) -> Parameter:

@@ -201,11 +201,6 @@ class TableErrors(NamedTuple):
         return energy.median if energy.count else holdout.summary(self.errors.percent("power")).median
 
 
-def fitted_runtimes() -> list[str]:
-    """Runtimes with a declared fit."""
-    return sorted(p.stem for p in (catalogue.data_root() / "validation" / "fits").glob("*.yaml"))
-
-
 MANY_MODELS = 20
 """Models beyond which a fifth of them is left out at a time."""
 
