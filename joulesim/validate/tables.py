@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from joulesim import catalogue
 from joulesim.errors import Fault, InputError, did_you_mean
 from joulesim.specs.hardware import HardwareSpec
-from joulesim.validate import wording
+from joulesim.validate import cells, wording
 from joulesim.validate.points import Point
 from joulesim.validate.workloads import Task, tasks
 
@@ -22,7 +23,7 @@ NEEDED = ("hardware", "model", "runtime", "weight_format", "batch_concurrency", 
 
 _NUMBERS = {"throughput_tok_s": "output_throughput", "itl_ms": "itl", "ttft_ms": "ttft", "power_w": "power",
             "energy_j_per_token": "energy_per_token"}
-_MILLI = ("itl_ms", "ttft_ms")
+_MILLI = ("itl", "ttft")
 _LARGEST = 64 << 20
 _ABOVE_RATING = 3.0
 """Power over the rated limit beyond which a row is in the wrong unit; short of it a limit may have been raised."""
@@ -119,15 +120,16 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     slots = _slots(notes, where)
     workload = tasks().get(task, Task())
     device = hardware.get(row["hardware"].strip()) or _named("hardware", row["hardware"], where)
-    devices = int(_number(row, "num_gpus", where, low=1) or 1)
+    devices = int(cells.number(row, "num_gpus", where) or 1)
     degrees = _parallelism(row.get("parallelism", ""), devices, where)
     phase = _match(wording.PHASES, row["phase"], where, "phase")
-    batch = _number(row, "batch_concurrency", where, low=0) or slots
+    batch = cells.number(row, "batch_concurrency", where) or slots
     prompt, output = _length(row, "prompt_tokens", where), _length(row, "output_tokens", where)
     if phase == "prefill":
         output, batch = output or 1.0, batch or 1.0
     if output is None and (total := wording.TOTALS.search(notes)):
-        output = float(total[1]) / float(total[2])
+        tokens, prompts = map(float, total.groups())
+        output = cells.within(tokens / prompts if prompts else math.inf, "notes: tokens over prompts", total[0], where)
     if prompt is None and phase in ("serving", "prefill") and not _usual_prompt(task):
         raise InputError(Fault(f"{where}: prompt_tokens", "expected a number, got nothing"))
     if phase == "prefill" and prompt == 0:
@@ -135,13 +137,14 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     if batch is None or output is None:
         what = "batch_concurrency" if batch is None else "output_tokens"
         raise InputError(Fault(f"{where}: {what}", "expected a number, got nothing"))
-    if output == 0:
-        raise InputError(Fault(f"{where}: output_tokens", "expected at least one token, got 0"))
+    if output < 1:
+        raise InputError(Fault(f"{where}: output_tokens", f"expected at least one token, got {output:g}"))
     scope = row.get("throughput_scope", "")
     if wording.WHOLE_BATCH.search(scope):
         prompt, output = None if prompt is None else prompt / batch, output / batch
     rate = next((meaning for words, meaning in wording.RATES if words in scope and phase == "request"), "")
-    measured = {field: _measured(row, column, where) for column, field in _NUMBERS.items()}
+    measured = {field: cells.measured(row, column, where) for column, field in _NUMBERS.items()}
+    measured |= {field: measured[field] / 1e3 for field in _MILLI if measured[field] is not None}
     _consistent(measured, where)
     if wording.CONTAMINATED.search(row.get("energy_derivation", "")):
         measured["power"] = None
@@ -162,14 +165,14 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
         table=table, row=number, source=row.get("source_url", ""), hardware=device,
         model=model, runtime=runtime, weights=weights, kv_cache=_cache(row, where),
         phase=", ".join(filter(None, (phase, rate))), task=task if task in tasks() else "",
-        devices=devices, **degrees, power_cap=_cap(row.get("hardware_variant", "")),
+        devices=devices, **degrees, power_cap=_cap(row.get("hardware_variant", ""), where),
         max_batch=slots, batch=batch, requests=requests,
         prompt_tokens=prompt if prompt is not None else _usual_prompt(task), output_tokens=output,
         output_spread=spread or 1.0, output_maximum=maximum,
         boundary=_match(wording.BOUNDARIES, row["energy_boundary"], where, "energy_boundary"),
         gross=not wording.NET.search(row["energy_boundary"]), **measured,
         accuracy_task=row.get("accuracy_task", ""), accuracy=_accuracy(row),
-        accuracy_count=_number(row, "accuracy_n", where, low=0), flag="; ".join(wording.FLAGS.findall(notes)),
+        accuracy_count=cells.number(row, "accuracy_n", where), flag="; ".join(wording.FLAGS.findall(notes)),
     )
 
 
@@ -178,7 +181,7 @@ def _length(row: Mapping[str, str], column: str, where: str) -> float | None:
     text = row.get(column, "").strip()
     if wording.UNSTATED.search(text):
         return None
-    return _number({column: wording.TOKENS.sub("", text)}, column, where, low=0)
+    return cells.number({column: wording.TOKENS.sub("", text)}, column, where)
 
 
 def _of_its_time(runtime: str, date: str) -> str:
@@ -221,7 +224,7 @@ def _usual_prompt(task: str) -> float:
 
 def _slots(notes: str, where: str) -> float | None:
     """Slots of the engine, where the notes say so."""
-    return _number({"notes: max_num_seqs": _in_notes(notes, "max_num_seqs") or ""}, "notes: max_num_seqs", where, low=1)
+    return cells.number({"notes: max_num_seqs": _in_notes(notes, "max_num_seqs") or ""}, "notes: max_num_seqs", where)
 
 
 def _requests(workload: Task, slots: float | None) -> float | None:
@@ -268,26 +271,6 @@ def _match(table, text: str, where: str, column: str) -> str:
     raise InputError(Fault(f"{where}: {column}", f"expected one of {', '.join(said)}, {what}"))
 
 
-def _number(row: Mapping[str, str], column: str, where: str, low: float) -> float | None:
-    text = row.get(column, "").strip()
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise InputError(Fault(f"{where}: {column}", f"expected a number, got {text!r}")) from None
-    if not low <= value < float("inf"):
-        raise InputError(Fault(f"{where}: {column}", f"expected at least {low:g}, got {text!r}"))
-    return value
-
-
-def _measured(row: Mapping[str, str], column: str, where: str) -> float | None:
-    value = _number(row, column, where, low=0)
-    if value == 0:
-        raise InputError(Fault(f"{where}: {column}", "expected more than 0, got 0; leave it empty if it is unknown"))
-    return value / 1e3 if value is not None and column in _MILLI else value
-
-
 def _consistent(measured: dict[str, float | None], where: str) -> None:
     """Energy, power and throughput of a row must tell one story."""
     energy, power, rate = (measured[name] for name in ("energy_per_token", "power", "output_throughput"))
@@ -312,9 +295,8 @@ def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: 
 
 
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
-    found = {axis.upper(): int(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)[ =]?(\d+)", text, re.IGNORECASE)}
-    if 0 in found.values():
-        raise InputError(Fault(f"{where}: parallelism", f"expected degrees of at least 1, got {text!r}"))
+    found = {axis.upper(): float(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)[ =]?(\d+)", text, re.IGNORECASE)}
+    found = {axis: int(cells.within(degree, "parallelism", text, where)) for axis, degree in found.items()}
     if not found and re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE):
         raise InputError(Fault(f"{where}: parallelism", f"expected degrees such as TP2 EP1, got {text!r}"))
     if found.get("PP", 1) > 1:
@@ -333,9 +315,10 @@ def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     return {"tensor": tensor, "expert": expert, "data": data}
 
 
-def _cap(variant: str) -> float | None:
+def _cap(variant: str, where: str) -> float | None:
     found = wording.CAP.search(variant)
-    return float(next(filter(None, found.groups()))) if found else None
+    watts = next(filter(None, found.groups())) if found else None
+    return None if watts is None else cells.within(float(watts), "hardware_variant: power limit", watts, where)
 
 
 def _output_lengths(path: Path) -> dict[tuple, dict[float, tuple]]:
@@ -345,13 +328,15 @@ def _output_lengths(path: Path) -> dict[tuple, dict[float, tuple]]:
         return {}
     found: dict[tuple, dict[float, tuple]] = {}
     for line, row in _rows(beside)[0]:
+        where = f"{beside.name}: line {line}"
         try:
-            key = (row["model"], row["task"], row["hardware"], int(row["num_gpus"]), float(row["max_num_seqs"]))
-            mean = float(row["mean"])
-            shape = float(row["outputs"]), float(row["mean_square_over_mean"]) / mean, float(row["max"])
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            named = row["model"], row["task"], row["hardware"], int(row["num_gpus"])
+            numbers = {name: float(row[name]) for name in ("max_num_seqs", "outputs", "mean", "mean_square_over_mean", "max")}
+        except (KeyError, TypeError, ValueError) as error:
             what = ("expected model, task, hardware, num_gpus, max_num_seqs, outputs, mean, mean_square_over_mean, max: "
                     f"{error!r}")
-            raise InputError(Fault(f"{beside.name}: line {line}", what, "mend or remove the file beside the table")) from None
+            raise InputError(Fault(where, what, "mend or remove the file beside the table")) from None
+        slots, outputs, mean, square, most = (cells.within(n, name, row[name], where) for name, n in numbers.items())
+        key, shape = (*named, slots), (outputs, square / mean, most)
         found.setdefault(key, {})[mean] = shape
     return found

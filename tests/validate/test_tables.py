@@ -82,7 +82,7 @@ def test_accuracy_gives_energy_per_correct_answer(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    ({"power_w": "-5"}, "line 2: power_w: expected at least 0, got '-5'"),
+    ({"power_w": "-5"}, "line 2: power_w: expected 0.001 to 1e+09, got '-5'"),
     ({"power_w": "0"}, "line 2: power_w: expected more than 0, got 0; leave it empty if it is unknown"),
     ({"output_tokens": "0"}, "line 2: output_tokens: expected at least one token, got 0"),
     ({"energy_j_per_token": "118.57"}, "line 2: energy_j_per_token: looks like mJ: 118.57 against 0.1186 J"),
@@ -96,11 +96,11 @@ def test_accuracy_gives_energy_per_correct_answer(tmp_path):
     ({"batch_concurrency": "", "notes": ""}, "line 2: batch_concurrency: expected a number, got nothing"),
     ({"parallelism": "TP1 DP1 EP1 PP2", "num_gpus": "2"}, "expected no pipeline"),
     ({"num_gpus": "3", "parallelism": "TP2"}, "expected degrees of 3 devices"),
-    ({"parallelism": "TP0"}, "line 2: parallelism: expected degrees of at least 1, got 'TP0'"),
+    ({"parallelism": "TP0"}, "line 2: parallelism: expected 1 to 1e+06, got 'TP0'"),
     ({"num_gpus": "2", "parallelism": "DP4"}, "expected degrees of 2 devices, got 'DP4'"),
     ({"num_gpus": "2", "parallelism": "TP over both"}, "expected degrees such as TP2 EP1, got 'TP over both'"),
     ({"notes": "max_num_seqs=auto"}, "line 2: notes: max_num_seqs: expected a number, got 'auto'"),
-    ({"notes": "task=gpqa; max_num_seqs=inf"}, "line 2: notes: max_num_seqs: expected at least 1, got 'inf'"),
+    ({"notes": "task=gpqa; max_num_seqs=inf"}, "line 2: notes: max_num_seqs: expected 1 to 1e+07, got 'inf'"),
     ({"prompt_tokens": "", "notes": ""}, "line 2: prompt_tokens: expected a number, got nothing"),
     ({"phase": "prefill", "prompt_tokens": "0"}, "line 2: prompt_tokens: expected at least one token, got 0"),
     ({"phase": "resting"}, "line 2: phase: expected one of serving, static batch, request, decode, prefill, got 'resting'"),

@@ -232,7 +232,7 @@ def test_warnings_take_a_row_out_of_fits(tmp_path, notes, flagged):
 
 @pytest.mark.parametrize(("name", "change", "said"), [
     ("argonne", {"energy_boundary": ""}, "energy_boundary: expected one of wall, chip, board, got nothing"),
-    ("argonne", {"power_w": "-1"}, "power_w: expected at least 0, got '-1'"),
+    ("argonne", {"power_w": "-1"}, "power_w: expected 0.001 to 1e+09, got '-1'"),
     ("argonne", {"output_tokens": "0"}, "output_tokens: expected at least one token, got 0"),
     ("argonne", {"energy_j_per_token": "333.3"}, "energy_j_per_token: looks like mJ"),
     ("argonne", {"model": "google/gemma-9"}, "unknown model 'google/gemma-9'"),
