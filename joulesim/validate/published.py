@@ -76,7 +76,7 @@ def predict_points(given: Sequence[Point], level: float = 0.8) -> list[Row]:
         predicted = evaluate.predict(group, uncertainty.spread_out(evaluate.known(group)))
         for position, (point, misfit) in enumerate(zip(group.points, _misfits(group), strict=True)):
             row = _row(point, *(values[position] for values in predicted), group, level)
-            rows.append(row._replace(reason="; ".join(filter(None, (row.reason, misfit)))))
+            rows.append(row._replace(reason="; ".join(filter(None, (row.reason, _no_correct(row), misfit)))))
     return sorted(rows, key=lambda row: row.number)
 
 
@@ -100,9 +100,18 @@ def _row(point: Point, itl, throughput, power, energy, group, level: float) -> R
     correct = None
     if point.accuracy and point.phase != "prefill":
         correct = float(energy[0]) * point.output_tokens / point.accuracy
-    reason = "" if correct or not point.accuracy_task else "energy per correct answer: the row has no accuracy"
     return Row(point.row, point, float(energy[0]), float(low), float(high), float(itl[0]), float(throughput[0]),
-               float(power[0]), correct, reason)
+               float(power[0]), correct)
+
+
+def _no_correct(row: Row) -> str:
+    """Why a row has no energy per correct answer; empty where it has, and where nothing is said of answers."""
+    accuracy, asked = row.point.accuracy, row.point.accuracy_task or row.point.accuracy is not None
+    if row.energy is None or row.energy_per_correct is not None or not asked:
+        return ""
+    what = ("a prefill gives no answer" if row.point.phase == "prefill" else
+            "the row has no accuracy" if accuracy is None else "no answer is right")
+    return f"energy per correct answer: {what}"
 
 
 def _why_unknown(group) -> str:

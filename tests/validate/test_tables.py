@@ -82,6 +82,20 @@ def test_accuracy_gives_energy_per_correct_answer(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "said"), [
+    ({"accuracy": "0"}, "energy per correct answer: no answer is right"),
+    ({"accuracy": "0.0", "accuracy_task": "gpqa", "accuracy_n": "198"}, "energy per correct answer: no answer is right"),
+    ({"accuracy": "", "accuracy_task": "gpqa"}, "energy per correct answer: the row has no accuracy"),
+    ({"accuracy": "0.5", "phase": "prefill"}, "energy per correct answer: a prefill gives no answer"),
+    ({"accuracy": ""}, ""),
+])
+def test_no_energy_per_correct_answer_has_its_reason(tmp_path, change, said):
+    (row,) = published.predict_file(table(tmp_path, change))
+    assert row.energy is not None and row.energy_per_correct is None
+    assert row.reason == said
+    assert row.point.accuracy == (float(change["accuracy"]) if change["accuracy"] else None)
+
+
+@pytest.mark.parametrize(("change", "said"), [
     ({"power_w": "-5"}, "line 2: power_w: expected 0.001 to 1e+09, got '-5'"),
     ({"power_w": "0"}, "line 2: power_w: expected more than 0, got 0; leave it empty if it is unknown"),
     ({"output_tokens": "0"}, "line 2: output_tokens: expected at least one token, got 0"),
