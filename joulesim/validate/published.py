@@ -56,14 +56,14 @@ def predict_file(path: Path, hardware: Mapping[str, str] | None = None, level: f
     """
     table = tables.read(path, hardware)
     found = {number: Row(number, None, reason=str(fault)) for number, fault in table.faults.items()}
-    for row in predict_points([p.blank() for p in table.points], level):
+    for row in predict_points([p.blank() for p in table.points], level, table.notes):
         found[row.number] = row
     measured = {p.row: p for p in table.points}
     return [found[number]._replace(point=measured.get(number)) for number in sorted(found)]
 
 
-def predict_points(given: Sequence[Point], level: float = 0.8) -> list[Row]:
-    """Predictions of points with the shipped constants."""
+def predict_points(given: Sequence[Point], level: float = 0.8, notes: Mapping[int, Fault] | None = None) -> list[Row]:
+    """Predictions of points with the shipped constants; ``notes`` say by row why an accuracy is none."""
     rows: list[Row] = []
     usable = []
     for point in given:
@@ -76,7 +76,8 @@ def predict_points(given: Sequence[Point], level: float = 0.8) -> list[Row]:
         predicted = evaluate.predict(group, uncertainty.spread_out(evaluate.known(group)))
         for position, (point, misfit) in enumerate(zip(group.points, _misfits(group), strict=True)):
             row = _row(point, *(values[position] for values in predicted), group, level)
-            rows.append(row._replace(reason="; ".join(filter(None, (row.reason, _no_correct(row), misfit)))))
+            no_correct = _no_correct(row, (notes or {}).get(row.number))
+            rows.append(row._replace(reason="; ".join(filter(None, (row.reason, no_correct, misfit)))))
     return sorted(rows, key=lambda row: row.number)
 
 
@@ -104,8 +105,10 @@ def _row(point: Point, itl, throughput, power, energy, group, level: float) -> R
                float(power[0]), correct)
 
 
-def _no_correct(row: Row) -> str:
+def _no_correct(row: Row, note: Fault | None) -> str:
     """Why a row has no energy per correct answer; empty where it has, and where nothing is said of answers."""
+    if note:
+        return str(note)
     accuracy, asked = row.point.accuracy, row.point.accuracy_task or row.point.accuracy is not None
     if row.energy is None or row.energy_per_correct is not None or not asked:
         return ""

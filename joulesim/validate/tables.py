@@ -35,6 +35,8 @@ class Table(NamedTuple):
     points: list[Point]
     faults: dict[int, Fault]
     rows: int
+    notes: dict[int, Fault]
+    """Faults of an accuracy, which leave a row its energy per token."""
 
 
 @cache
@@ -66,7 +68,7 @@ def read(path: Path, hardware: Mapping[str, str] | None = None) -> Table:
         hints = (f"{name} ({did_you_mean(name, columns)})" if did_you_mean(name, columns) else name for name in missing)
         raise InputError(Fault(str(path), f"expected the columns {', '.join(NEEDED)}, got no {', '.join(hints)}"))
     lengths = _output_lengths(path)
-    points, faults, seen = [], {}, {}
+    points, faults, notes, seen = [], {}, {}, {}
     for number, (line, row) in enumerate(rows, start=1):
         where = f"{path.name}: line {line}"
         if isinstance(row, Fault):
@@ -78,9 +80,11 @@ def read(path: Path, hardware: Mapping[str, str] | None = None) -> Table:
             if twin != line:
                 raise InputError(Fault(where, f"is the same row as line {twin}", "remove one of them"))
             points.append(point)
+            if note := cells.accuracy(row, where)[1]:
+                notes[number] = note
         except InputError as error:
             faults[number] = error.faults[0]
-    return Table(points, faults, len(rows))
+    return Table(points, faults, len(rows), notes)
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str] | Fault]], list[str]]:
@@ -171,7 +175,7 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
         output_spread=spread or 1.0, output_maximum=maximum,
         boundary=_match(wording.BOUNDARIES, row["energy_boundary"], where, "energy_boundary"),
         gross=not wording.NET.search(row["energy_boundary"]), **measured,
-        accuracy_task=row.get("accuracy_task", ""), accuracy=_accuracy(row),
+        accuracy_task=row.get("accuracy_task", ""), accuracy=cells.accuracy(row, where)[0],
         accuracy_count=cells.number(row, "accuracy_n", where), flag="; ".join(wording.FLAGS.findall(notes)),
     )
 
@@ -207,15 +211,6 @@ def _cache(row: Mapping[str, str], where: str) -> str | None:
     text = row.get("kv_format", "").strip()
     name = _named("caches", text, where) if text else "default"
     return None if name == "default" else name
-
-
-def _accuracy(row: Mapping[str, str]) -> float | None:
-    """Share of answers that are correct; a perplexity, a percentage or a ROUGE score is none."""
-    try:
-        value = float(row.get("accuracy", ""))
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1 and "perplexity" not in row.get("accuracy_task", "") else None
 
 
 def _usual_prompt(task: str) -> float:

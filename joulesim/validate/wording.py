@@ -46,5 +46,8 @@ UNSTATED = re.compile(r"not stated|unknown|n/?a\b", re.IGNORECASE)
 TOTALS = re.compile(r"(\d+) tokens over ~?(\d+) prompts")
 """Tokens of a run and its number of requests, in the notes."""
 
+PERPLEXITY = re.compile(r"perplexity|\bppl", re.IGNORECASE)
+"""Tasks whose score counts no answers."""
+
 CONTAMINATED = re.compile(r"contaminated|too short", re.IGNORECASE)
 """Said of the energy where the power of a row is that of loading or idling too."""

@@ -60,3 +60,39 @@ def test_lengths_beside_a_table_beyond_their_range_are_named(tmp_path):
     path.with_name("mine_output_lengths.csv").write_text(f"{columns}\nx,gpqa,H100,1,64,500,1e300,900,4000\n")
     with pytest.raises(InputError, match=r"mine_output_lengths.csv: line 2: mean: expected 0.001 to 1e\+09, got '1e300'"):
         tables.read(path)
+
+
+@pytest.mark.parametrize(("text", "share"), [
+    ("0.715", 0.715), ("71.5 %", 0.715), ("71.5%", 0.715), ("100 %", 1.0), ("1", 1.0), ("0 %", 0.0), ("", None),
+])
+def test_a_share_is_a_number_or_percent(tmp_path, text, share):
+    (row,) = published.predict_file(table(tmp_path, {"accuracy": text}))
+    assert row.point.accuracy == (None if share is None else pytest.approx(share))
+    assert row.energy_per_correct == (pytest.approx(row.energy * 395.6 / share) if share else None)
+    assert "expected a share" not in row.reason
+
+
+@pytest.mark.parametrize(("text", "remedy"), [
+    ("71.5", "looks like percent: write '71.5 %' or 0.715"), ("100", "looks like percent: write '100 %' or 1"),
+    ("150 %", "write it as e.g. '71.5 %' or 0.715"), ("-0.2", "write it as e.g. '71.5 %' or 0.715"),
+    ("1e300", "write it as e.g. '71.5 %' or 0.715"), ("1e-300", "write it as e.g. '71.5 %' or 0.715"),
+    ("nan", "write it as e.g. '71.5 %' or 0.715"), ("ROUGE1: 44.7", "write it as e.g. '71.5 %' or 0.715"),
+])
+@pytest.mark.parametrize("task", ["", "gpqa"])
+def test_what_is_no_share_is_told_beside_the_energy_per_token(tmp_path, text, remedy, task):
+    row, other = published.predict_file(table(tmp_path, {"accuracy": text, "accuracy_task": task}, {}))
+    assert row.energy == other.energy and row.energy_per_correct is None and row.point.accuracy is None
+    assert row.reason == f"mine.csv: line 2: accuracy: expected a share between 0 and 1, got '{text}'; {remedy}"
+
+
+def test_what_is_no_share_is_told_where_the_energy_is_unknown(tmp_path):
+    (row,) = published.predict_file(table(tmp_path, {"accuracy": "71.5", "energy_boundary": "wall"}))
+    assert row.energy is None
+    assert "hardware.system.psu_efficiency is unknown" in row.reason and "looks like percent" in row.reason
+
+
+@pytest.mark.parametrize("task", ["teacher-forced perplexity (own corpus)", "Perplexity", "ppl_wikitext"])
+def test_a_perplexity_is_no_percentage(tmp_path, task):
+    (row,) = published.predict_file(table(tmp_path, {"accuracy": "9.6", "accuracy_task": task}))
+    assert row.point.accuracy is None
+    assert row.reason == "energy per correct answer: the row has no accuracy"
