@@ -59,7 +59,7 @@ def _print_rows(rows, style: str) -> int:
     from joulesim.validate import published
 
     if style == "json":
-        print(output.to_json(published.errors(rows)))
+        print(output.to_json(published.errors(rows) | {"predictions": [row.plain() for row in rows]}))
     elif style == "csv":
         print(output.table([row.cells() for row in rows], published.COLUMNS, "csv"))
     else:

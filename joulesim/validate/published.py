@@ -40,6 +40,10 @@ class Row(NamedTuple):
         return (self.number, self.energy, self.low, self.high, itl, self.throughput, self.power,
                 self.energy_per_correct, self.reason)
 
+    def plain(self) -> dict[str, Any]:
+        """The row as plain data under :data:`COLUMNS`; ``None`` for an empty cell."""
+        return {name: None if cell == "" else cell for name, cell in zip(COLUMNS, self.cells(), strict=True)}
+
 
 def predict_file(path: Path, hardware: Mapping[str, str] | None = None, level: float = 0.8) -> list[Row]:
     """

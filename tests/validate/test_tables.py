@@ -53,6 +53,17 @@ def test_blank_measured_columns_change_nothing(tmp_path):
     assert [r.cells() for r in with_numbers] == [r.cells() for r in without]
 
 
+def test_blank_measured_columns_change_nothing_that_json_predicts(tmp_path, capsys):
+    changes = [{}, {"hardware": "X9000"}, {"accuracy": "0.5", "energy_boundary": "wall"}]
+    found = []
+    for blank in ({}, dict.fromkeys(MEASURED, "")):
+        assert main(["validate", "published", str(table(tmp_path, *(change | blank for change in changes))), "-o", "json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    measured, unmeasured = found
+    assert measured["predictions"] == unmeasured["predictions"] and len(measured["predictions"]) == 3
+    assert (measured["energy"]["count"], unmeasured["energy"]["count"]) == (1, 0)
+
+
 def test_missing_measured_columns_change_nothing(tmp_path):
     whole = published.predict_file(table(tmp_path, {}))
     bare = published.predict_file(table(tmp_path, {}, drop=MEASURED, name="bare.csv"))
@@ -163,7 +174,14 @@ def test_command_prints_csv_and_json(tmp_path, capsys):
     assert main(["validate", "published", path, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["predicted"] == 1 and found["energy"]["count"] == 1
-    assert found["refused"][0]["row"] == 2
+    assert found["refused"][0]["row"] == 2 and found["rows"] == 2
+    for said, printed in zip(found["predictions"], rows, strict=True):
+        assert list(said) == list(published.COLUMNS)
+        assert {name: "" if value is None else str(value) for name, value in said.items()} == printed
+    first, second = found["predictions"]
+    assert first["energy_low"] < first["energy_j_per_token"] < first["energy_high"]
+    assert first["energy_j_per_correct"] is None and first["reason"] is None
+    assert second["energy_j_per_token"] is None and "unknown hardware" in second["reason"]
 
 
 def test_a_device_that_is_not_shipped_comes_from_its_file(tmp_path, capsys):
