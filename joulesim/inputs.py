@@ -218,6 +218,9 @@ def gather(scenario: Scenario) -> tuple[Inputs, list[Unknown], list[str]]:
     reserved = longest if scenario.serving.context is None else float(scenario.serving.context)
     if np.ndim(longest) == 0:
         _refuse_length(scenario, longest, reserved)
+    one = weight is not None or np.ndim(prompt) == 0  # arrays of a sweep are told point by point
+    if one and np.ndim(scenario.workload.shared_prefix_tokens) == 0 and (fault := scenario.workload.prefix_fault()):
+        raise InputError(fault)
     paged = runtime.scheduler == "continuous" and scenario.serving.context is None
     context = batching.running_context(prompt, new, weight) if paged else reserved
     return Inputs(

@@ -252,6 +252,13 @@ REFUSED = [
     ({"prompt": 140000}, "workload: expected a context of at most 131072 tokens for qwen2.5-7b-instruct, got 140180"),
     ({"serving.context": 500}, "serving.context: expected at least the longest request, 1080 tokens, got 500"),
     ({"serving.context": 200000}, "workload: expected a context of at most 131072 tokens"),
+    ({"workload.shared_prefix_tokens": 901}, "workload.shared_prefix_tokens: expected at most the longest prompt, 900 tokens, "
+     "got 901; workload.prompt_tokens counts the shared prefix too"),
+    ({"prompt": 699}, "workload.shared_prefix_tokens: expected at most the longest prompt, 699 tokens, got 700"),
+    ({"prompt": {"distribution": "lognormal", "mean": 400, "sd": 90, "maximum": 650}},
+     "workload.shared_prefix_tokens: expected at most the longest prompt, 650 tokens, got 700"),
+    ({"prompt": {"distribution": "histogram", "edges": [0, 300, 690], "counts": [1, 1]}},
+     "workload.shared_prefix_tokens: expected at most the longest prompt, 690 tokens, got 700"),
     ({"kv_cache": "fp8_e4m3"}, "kv_cache: expected a cache format of llama.cpp-cuda (f16, bf16, q8_0, q4_0"),
     ({"kv_cache": "q4_k_m"}, "kv_cache: expected a cache format, got q4_k_m"),
     ({"kv_cache": "q8_0", "serving.flash_attention": False}, "serving.flash_attention: expected true: llama.cpp-cuda quantises"),
@@ -265,6 +272,13 @@ def test_what_cannot_run_is_refused_and_names_the_field(changes, message):
     with pytest.raises(InputError, match=".") as caught:
         predict(load_scenario(LAPTOP).replace(changes))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [
+    {"workload.shared_prefix_tokens": 900}, {"prompt": {"distribution": "lognormal", "mean": 400, "sd": 90, "maximum": 700}},
+])
+def test_a_prefix_may_be_a_whole_prompt(changes):
+    assert predict(load_scenario(LAPTOP).replace(changes)).energy_per_answer > 0
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 2.0, math.nan])

@@ -117,10 +117,12 @@ def _calls(scenario: Scenario) -> Iterator[Calls]:
     spread = {name: n for name, n in scenario.serving.parallelism.model_dump(exclude={"sources"}).items() if n > 1}
     faults += [Fault(f"serving.parallelism.{name}", f"expected one device to measure on, got {n}",
                      f'scenario.replace({{"serving.parallelism.{name}": 1}})') for name, n in spread.items()]
+    if not faults and (fault := workload.prefix_fault()):
+        faults.append(fault)
     if faults:
         raise InputError(faults)
     prompt, batch = round(workload.prompt_tokens), scenario.serving.batch
-    shared = min(round(workload.shared_prefix_tokens), prompt)
+    shared = round(workload.shared_prefix_tokens)
     output = min(workload.output_tokens + workload.thinking_tokens, workload.max_output_tokens or float("inf"))
     halfway = prompt + round(output / 2)
     if prompt > shared:

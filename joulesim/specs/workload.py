@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from joulesim import units
-from joulesim.errors import InputError, shown
+from joulesim.errors import Fault, InputError, shown
 from joulesim.specs.base import Count, Spec, Whole, fraction, non_negative, positive, token_count
 
 
@@ -91,6 +91,24 @@ class WorkloadSpec(Spec):
     """Tokens generated before the answer, in addition to ``output_tokens``. [token]"""
     max_output_tokens: positive("token") | None = None
     """Cut of the output; a request cut there is truncated. [token]"""
+
+    @property
+    def longest_prompt(self) -> float:
+        """Longest prompt of the declared lengths. [token]"""
+        prompt = self.prompt_tokens
+        if isinstance(prompt, LogNormal):
+            return prompt.maximum
+        if isinstance(prompt, Histogram):
+            return prompt.edges[-1]
+        return max(prompt.lengths) if isinstance(prompt, Trace) else prompt
+
+    def prefix_fault(self) -> Fault | None:
+        """A shared prefix that no prompt is long enough for: the prompt includes it."""
+        prefix, longest = self.shared_prefix_tokens, self.longest_prompt
+        if prefix <= longest:
+            return None
+        return Fault("workload.shared_prefix_tokens", f"expected at most the longest prompt, {longest:.0f} tokens, got "
+                     f"{prefix:.0f}", "workload.prompt_tokens counts the shared prefix too")
 
 
 class ParallelismSpec(Spec):

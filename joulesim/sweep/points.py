@@ -15,13 +15,14 @@ from joulesim.prediction import QUANTITIES, per_round
 from joulesim.scenario import Scenario
 from joulesim.specs import derived
 
-FITS, DOES_NOT_FIT, CAPACITY_UNKNOWN, BEYOND_RESERVED, BEYOND_MODEL = range(5)
+FITS, DOES_NOT_FIT, CAPACITY_UNKNOWN, BEYOND_RESERVED, BEYOND_MODEL, BEYOND_PROMPT = range(6)
 LEGEND = {
     FITS: "fits",
     DOES_NOT_FIT: "does not fit: weights, KV cache and buffers exceed the usable memory",
     CAPACITY_UNKNOWN: "hardware.memory_capacity is unknown: whether it fits is too",
     BEYOND_RESERVED: "a request is longer than the context reserved for it",
     BEYOND_MODEL: "the context is longer than the model's",
+    BEYOND_PROMPT: "the shared prefix is longer than the prompt",
 }
 """Meaning of each ``reason``; larger numbers are refusals of a combination, in their own words."""
 
@@ -129,9 +130,11 @@ def _verdict(scenario: Scenario, x: inputs.Inputs, o: chain.Outcome) -> tuple[An
     longest = x.prompt + x.new_tokens
     reserved = longest if scenario.serving.context is None else float(scenario.serving.context)
     beyond_reserved, beyond_model = inputs.too_long(scenario, longest, reserved)
-    refused = beyond_reserved | beyond_model
+    beyond_prompt = np.greater(scenario.workload.shared_prefix_tokens, scenario.workload.prompt_tokens)
+    refused = beyond_reserved | beyond_model | beyond_prompt
     if np.any(refused):
-        reason = np.where(beyond_reserved, BEYOND_RESERVED, np.where(beyond_model, BEYOND_MODEL, reason))
+        reason = np.select([beyond_reserved, beyond_model, beyond_prompt],
+                           [BEYOND_RESERVED, BEYOND_MODEL, BEYOND_PROMPT], reason)
     return reason, ~fits | refused, refused
 
 

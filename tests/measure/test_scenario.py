@@ -88,6 +88,7 @@ def test_records_stay_where_they_are_asked_to_and_are_gone_on_with(tmp_path):
     ({}, {"runtime": "http"}, "address: expected a server, got nothing; give its address, http://HOST:PORT"),
     ({"workload.output_tokens": {"distribution": "lognormal", "mean": 100, "sd": 50, "maximum": 900}}, {},
      "workload.output_tokens: expected one length to measure at, got a distribution; scenario.replace"),
+    ({"workload.shared_prefix_tokens": 1000}, {}, "workload.shared_prefix_tokens: expected at most the longest prompt, 900 tokens"),
     ({"serving.parallelism.tensor": 2}, {}, "serving.parallelism.tensor: expected one device to measure on, got 2"),
     ({"model": "gemma-3-270m"}, {}, "model gemma-3-270m: expected full attention and equal layers, whose weights can "
      r"be made up, got full, sliding attention in 2 kinds of layers; give the file of its weights"),

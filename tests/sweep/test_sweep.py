@@ -39,6 +39,14 @@ def test_what_does_not_fit_is_nan_with_a_reason(laptop):
     assert np.isfinite(found["memory.weights"].values.ravel()).tolist() == [True, False, True, False]
 
 
+def test_a_prefix_longer_than_its_prompt_is_nan_with_a_reason(laptop):
+    found = js.sweep(laptop, {"workload.prompt_tokens": [500, 2000], "workload.shared_prefix_tokens": [400, 1500]})
+    legend = json.loads(found.reason.attrs["legend"])
+    assert [legend[str(code)] for code in found.reason.values.ravel()] == [
+        "fits", "the shared prefix is longer than the prompt", "fits", "fits"]
+    assert np.isfinite(found.tpot.values.ravel()).tolist() == [True, False, True, True]
+
+
 def test_a_combination_that_cannot_run_keeps_its_place(laptop):
     found = js.sweep(laptop, {"kv_cache": ["f16", "fp8"], "serving.batch": [1, 2]})
     assert np.isnan(found.tpot.sel(kv_cache="fp8")).all()
