@@ -111,7 +111,10 @@ def test_a_token_that_is_part_of_a_character_counts_and_shows_no_value(server):
 def test_nobody_there(server, capsys):
     server.shutdown()
     server.server_close()
-    assert parity(server, capsys)[0] == 2
+    status, said = parity(server, capsys)
+    assert status == 2 and said.err.strip() == (
+        f"joulesim: runtime http, model: parity: {server.address}: nothing answers there (Connection refused); start llama.cpp's "
+        "server, or give its address with --address")
 
 
 def test_a_runtime_without_logits_says_so(capsys):

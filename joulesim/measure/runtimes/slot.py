@@ -26,7 +26,7 @@ class Slot:
     Raises
     ------
     ValueError
-        When the server is not llama.cpp's.
+        When nothing answers, or the server is not llama.cpp's.
     """
 
     def __init__(self, address: str):
@@ -37,7 +37,10 @@ class Slot:
             if not self._ask("GET", "/props").get("default_generation_settings"):
                 raise ValueError
             self.n_vocabulary = int(self._ask("GET", "/v1/models")["data"][0]["meta"]["n_vocab"])
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError):
+        except OSError as error:
+            raise ValueError(f"{address}: nothing answers there ({error.strerror or error}); start llama.cpp's server, or give "
+                             "its address with --address") from None
+        except (http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError):
             raise ValueError(f"{address}: expected llama.cpp's server, which goes on from tokens it holds and tells their "
                              "probabilities; an OpenAI-compatible server feeds no blocks (--runtime llama_cpp does)") from None
 
