@@ -11,7 +11,7 @@ from joulesim.errors import Fault, InputError
 def arguments(parser) -> None:
     """Options of the command."""
     parser.add_argument("file", nargs="?", help="a table of your own, in the columns of the published ones: predict every row")
-    parser.add_argument("--holdout", choices=("model", "hardware", "table", "none"), default="model",
+    parser.add_argument("--holdout", choices=("model", "hardware", "table", "none"), default=None,
                         help="what is left out of the fit that predicts it (default: model)")
     parser.add_argument("--runtime", default=None, help="runtime whose constants are fitted, or all: errors by table "
                         "(default: vllm; with --holdout table: all but vllm, whose table stands alone)")
@@ -31,8 +31,7 @@ def run(options) -> int:
         raise InputError(Fault("--plot", "expected --holdout of one runtime, whose errors it shows"))
     if options.file and options.table:
         raise InputError(Fault("--table", f"expected a file or a shipped table, got {options.file} and {options.table}"))
-    if options.holdout == "table" or options.runtime == "all" and not options.file and not options.table:
-        return _tables(options)
+    _alone(options)
     if options.file:
         rows = published.predict_file(Path(options.file), _profiles(options.hardware_file))
         return _print_rows(rows, options.output)
@@ -40,7 +39,21 @@ def run(options) -> int:
         rows = published.predict_points([p.blank() for p in published.load(options.table)])
         measured = {p.row: p for p in published.load(options.table)}
         return _print_rows([row._replace(point=measured[row.number]) for row in rows], options.output)
-    return _held_out(options)
+    options.holdout = options.holdout or "model"
+    return _tables(options) if options.holdout == "table" or options.runtime == "all" else _held_out(options)
+
+
+def _alone(options) -> None:
+    """Refuse options of a fit beside a table, which is predicted without one, and profiles without a file that names them."""
+    table = options.file or options.table
+    faults = [Fault(f"--{name}", f"expected no table beside it, got {table}",
+                    "a table is predicted with the shipped constants, nothing is fitted")
+              for name in ("holdout", "runtime", "ship") if table and getattr(options, name)]
+    if options.hardware_file and not options.file:
+        faults.append(Fault("--hardware-file", "expected a table of your own, whose devices it describes, got none",
+                            "give its file"))
+    if faults:
+        raise InputError(faults)
 
 
 def _profiles(given: list[str]) -> dict[str, str]:

@@ -241,5 +241,15 @@ def test_options_that_would_do_nothing_are_refused(tmp_path, capsys):
         assert "--plot: expected --holdout of one runtime" in capsys.readouterr().err
     assert main(["validate", "published", path, "--table", "mlenergy_v3"]) == 2
     assert "--table: expected a file or a shipped table" in capsys.readouterr().err
+    given = {"--holdout": ["none", "model", "table"], "--runtime": ["vllm", "all", "nonsense"], "--ship": [None]}
+    for rest, name in (([path], path), (["--table", "mlenergy_v3"], "mlenergy_v3")):
+        for option, values in given.items():
+            for value in values:
+                assert main(["validate", "published", *rest, option, *filter(None, [value])]) == 2
+                assert capsys.readouterr().err == (f"joulesim: {option}: expected no table beside it, got {name}; a table is "
+                                                   "predicted with the shipped constants, nothing is fitted\n")
+    for rest in (["--table", "mlenergy_v3"], ["--holdout", "model"], []):
+        assert main(["validate", "published", *rest, "--hardware-file", "X=x.yaml"]) == 2
+        assert "--hardware-file: expected a table of your own, whose devices it describes, got none" in capsys.readouterr().err
     assert main(["validate", "published", "--runtime", "vlm"]) == 2
     assert "--runtime: no fit of 'vlm'" in capsys.readouterr().err
