@@ -142,6 +142,11 @@ def test_a_cache_is_repeated_row_by_row(header):
     assert bytes(repeated(state(2, header=header), 5)) == state(5, header=header)
 
 
+def test_a_context_of_several_sequences_has_a_stream_for_each():
+    alone = state(5)
+    assert bytes(repeated(state(2), 5, 3)) == struct.pack("<I", 3) + alone[4:] + bytes(8)  # no cells in the others
+
+
 def test_an_unknown_layout_is_left_alone():
     assert repeated(b"", 5) is None
     assert repeated(b"\x07" * 400, 5) is None

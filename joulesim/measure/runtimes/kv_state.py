@@ -18,21 +18,22 @@ class _Unexpected(Exception):
     pass
 
 
-def repeated(state: bytes, length: int) -> bytearray | None:
+def repeated(state: bytes, length: int, streams: int = 1) -> bytearray | None:
     """
     State of a sequence of ``length`` tokens that repeats the entries of a shorter one.
 
-    ``None`` when the layout is not the known one, with or without a header of eight bytes.
+    ``state`` is of the only sequence of a context, what is returned of the first one of a context of ``streams``. ``None``
+    when the layout is not the known one, with or without a header of eight bytes.
     """
     for header in (0, 8):
         try:
-            return bytearray(state[:header]) + _repeated(state[header:], length)
+            return bytearray(state[:header]) + _repeated(state[header:], length, streams)
         except (_Unexpected, struct.error):
             continue
     return None
 
 
-def _repeated(state: bytes, length: int) -> bytearray:
+def _repeated(state: bytes, length: int, streams: int) -> bytearray:
     at, out = 0, bytearray()
 
     def take(form: str) -> int:
@@ -46,7 +47,7 @@ def _repeated(state: bytes, length: int) -> bytearray:
     cells = take("<I")
     if not 0 < cells <= length or cells > 1 << 20:
         raise _Unexpected
-    out += struct.pack("<II", 1, length)
+    out += struct.pack("<II", streams, length)
     names = ()
     for expected in range(cells):
         position, named = take("<i"), take("<I")
@@ -81,4 +82,4 @@ def _repeated(state: bytes, length: int) -> bytearray:
                 out += (block * (-(-length // cells)))[:wanted]
     if at != len(state):
         raise _Unexpected
-    return out
+    return out + bytes(4 * (streams - 1))  # no cells in the others

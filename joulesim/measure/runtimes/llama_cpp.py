@@ -27,8 +27,8 @@ _FILE_TYPES = {
 }
 """Weight format -> ``llama_ftype``."""
 _SEED_TOKENS = 16
-"""Tokens that are really prefilled; a deeper cache repeats their entries."""
-_WARMING = 32
+"""Tokens that are really computed, once a model; a deeper cache repeats their entries."""
+_WARMING = 4
 """Tokens of the call that is made and thrown away; longer ones would measure nothing and cost as much as a repeat."""
 _WARNING = 3
 
@@ -56,6 +56,8 @@ class Model:
         self.handle = engine.llama_model_load_from_file(str(path).encode(), parameters)
         if not self.handle:
             raise _failed(f"{path} does not load")
+        self.seed: bytes | None = None
+        """Saved cache of a few tokens, which contexts are filled from; of one cache format, as is all that a model is for."""
         self.vocabulary = engine.llama_model_get_vocab(self.handle)
         self.n_vocabulary = engine.llama_vocab_n_tokens(self.vocabulary)
 
@@ -112,7 +114,7 @@ class Context:
         self.handle = engine.llama_init_from_model(model.handle, parameters)
         if not self.handle:
             raise _failed(f"no context of {sequences} x {capacity} tokens")
-        self.model, self.sequences, self.capacity = model, sequences, capacity
+        self.model, self.settings, self.sequences, self.capacity = model, settings, sequences, capacity
         self.largest = parameters.n_batch
         self.filled = 0
         """Tokens in every sequence that a shallower call can be made on again."""
@@ -170,10 +172,9 @@ class Context:
         self.clear()
         if not depth:
             return
-        seed = min(depth, _SEED_TOKENS)
-        self.feed(self.model.filler(seed))
-        if depth > seed and not self._tile(depth):
-            self.feed(self.model.filler(depth - seed, seed), seed)
+        if depth <= _SEED_TOKENS or not self._tile(depth):
+            self.clear()
+            self.feed(self.model.filler(depth))
         for sequence in range(1, self.sequences):
             engine.llama_memory_seq_cp(self.memory, 0, sequence, -1, -1)
         held = [engine.llama_memory_seq_pos_max(self.memory, s) + 1 for s in range(self.sequences)]
@@ -189,17 +190,18 @@ class Context:
         return bytes(data)
 
     def _tile(self, depth: int) -> bool:
-        """Deepen sequence 0 by repeating its entries: time depends on how many there are, not on what they say."""
-        longer = kv_state.repeated(self.state(), depth)
+        """Fill sequence 0 by repeating a seed's entries: time depends on how many there are, not on what they say."""
+        if self.model.seed is None:
+            only = Context(self.model, self.settings, 1, _SEED_TOKENS)
+            only.feed(self.model.filler(_SEED_TOKENS))
+            self.model.seed = only.state()
+            only.close()
+        longer = kv_state.repeated(self.model.seed, depth, self.sequences)
         if longer is None:
             return False
         data = (ctypes.c_uint8 * len(longer)).from_buffer(longer)
         taken = engine.llama_state_seq_set_data(self.handle, data, len(longer), 0)
-        if taken == len(longer) and engine.llama_memory_seq_pos_max(self.memory, 0) == depth - 1:
-            return True
-        self.clear()
-        self.feed(self.model.filler(min(depth, _SEED_TOKENS)))
-        return False
+        return taken == len(longer) and engine.llama_memory_seq_pos_max(self.memory, 0) == depth - 1
 
     def close(self) -> None:
         if self.handle:
