@@ -40,7 +40,8 @@ def run(options) -> int:
     if options.output == "json":
         print(output.to_json(found))
     else:
-        headers = ("held out", "calls", "number", "median error", "90th percentile", "bias", "noise of this run", "bar")
+        headers = ("held out", "calls", "number", "median error", "90th percentile", "bias", "noise of this run", "as timed",
+                   "bar")
         print(output.table([_row(e) for e in found["errors"]], headers, options.output))
         if found["answers"]:
             print("\n" + output.table([local_answers.cells(one) for one in found["answers"]], local_answers.HEADERS,
@@ -66,10 +67,11 @@ def _measure(options, records: Path) -> dict:
 
 
 def _row(e: dict) -> tuple:
-    noise = "" if e["noise_median"] is None else f"{e['noise_median']:.1f} / {e['noise_p90']:.1f} %"
+    noises = ("" if e[f"{kind}_median"] is None else f"{e[f'{kind}_median']:.1f} / {e[f'{kind}_p90']:.1f} %"
+              for kind in ("noise", "repeat"))
     bar = "" if e["bar"] is None else f"{e['bar'][0]:g} / {e['bar'][1]:g} %{'' if e['passed'] else ' (missed)'}"
     cells = (f"{e['median']:.1f} %", f"{e['p90']:.1f} %", f"{e['bias']:+.1f} %")
-    return (e["axis"], e["phase"], e["count"], *cells, noise, bar)
+    return (e["axis"], e["phase"], e["count"], *cells, *noises, bar)
 
 
 def evaluate(records: Path, seen: dict, campaign: dict, hardware: str | None = None):
@@ -97,7 +99,7 @@ def evaluate(records: Path, seen: dict, campaign: dict, hardware: str | None = N
               f"Joules are unknown: {first.energy_reason}.")
     plain = [{**e._asdict(), "bar": e.bar, "passed": e.passed} for e in errors]
     for row in plain:
-        row.update({key: None for key in ("noise_median", "noise_p90") if math.isnan(row[key])})
+        row.update({key: None for key in row if key.startswith(("noise_", "repeat_")) and math.isnan(row[key])})
     found = {
         "title": f"joulesim on {first.device.names[0]}", "verdict": verdict, "joules": joules, "passed": passed,
         "clock": first.clock, "split_hash": first.campaign.hash, "records_hash": fitted.records_hash,

@@ -4,22 +4,26 @@ Constants of the machine in front of you, from records of single calls.
 A call of :math:`N` rows takes
 
 .. math::
-   t = s^\gamma \Big[t_0 + \ell\,(t_L + N w\,t_w) + \sum_m c_f(N)\,N\,r_m (k_m + k_f)
-       + \Big(\frac{64}{d}\Big)^\kappa \frac{4\,\ell\,h\,d\,\sum p}{a(n)}\Big] + s^\delta \sigma\,\frac{B^2}{B + B_0}
+   t = s^\gamma \Big[t_0 + \ell\,(t_L + N w\,t_w) + \sum_m W_f(N)\,r_m (k_m + k_f) + \ell\,h\,a_d(n) \sum p\Big]
+       + s^\delta \sigma\,\frac{B^2}{B + B_0}
 
 with layers :math:`\ell` of width :math:`w`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
 :math:`f`, weight bytes :math:`B` of which about :math:`B_0` stay in a cache, query heads :math:`h` of :math:`d`
-channels and positions :math:`p` looked at; a head and position cost something whatever their channels, so that wide
-heads take less a channel. :math:`s` is how much slower than at its best the core was just then, by a
+channels and positions :math:`p` looked at. :math:`s` is how much slower than at its best the core was just then, by a
 probe beside each repeat (1 with wall time); arithmetic and memory traffic each follow a power of it.
-:math:`c_f(N)` is a table over rows a call, :math:`a(n)` one over rows a sequence, both log-log interpolated: kernels
-change with the number of rows, so one efficiency a format is off by 14 % in the median where a table is off by 3 %.
+
+:math:`W_f(N)` is a table over rows a call, because kernels change with their number: one efficiency a format is off by 14 %
+in the median where a table is off by 3 %. Between two entries it is a line; they are close around four rows, the height of a
+tile, and eight, where another kernel may take over. :math:`a_d(n)` is a table over channels a head and rows a sequence,
+log-log between entries: kernels are written for some head widths, and one of llama.cpp's for the CPU took 2.8 times as long
+a position with 96 channels as with 128.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,25 +33,25 @@ from joulesim.measure.record import content_hash
 from joulesim.specs.hardware import HardwareSpec
 from joulesim.validate.local_points import Points
 
-ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
+ROWS = (1, 2, 4, 5, 7, 8, 16, 32, 64, 512)
 """Rows of a call at which the table of each format has an entry."""
 QUERIES = (1, 8, 32, 64, 512)
-"""Rows of a sequence at which the attention rate has an entry."""
-HEAD_WIDTH = 64
-"""Channels of a head for which the attention rate is stated."""
+"""Rows of a sequence at which the time of attention has an entry."""
+HEADS = (64, 128, 256)
+"""Channels of a head at which the time of attention has an entry."""
 _COMMON = ("per_call", "per_layer", "per_layer_row_channel", "per_sequence_layer", "stream", "resident_bytes",
-           "core_exponent", "stream_exponent", "width_exponent")
+           "core_exponent", "stream_exponent")
 _PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_layer_row_channel": (5e-10, 2.0),
           "per_sequence_layer": (1e-6, 1.0), "stream": (5e-11, 1.0), "resident_bytes": (2e7, 1.5),
-          "table": (3e-11, 2.0), "attention": (8e-11, 2.0),
-          "extra_columns": (30.0, 1.5), "core_exponent": (0.8, 0.4), "stream_exponent": (0.3, 0.7),
-          "width_exponent": (1.0, 0.7)}
+          "table": (3e-11, 2.0), "attention": (3.2e-10, 2.0),
+          "extra_columns": (30.0, 1.5), "core_exponent": (0.8, 0.4), "stream_exponent": (0.3, 0.7)}
 """Start and spread of the logarithm of each constant; wide, and beaten by any record that says something. The rates are
-those of a CPU core, unless a datasheet says its own."""
+those of a CPU core, unless a datasheet says its own; that of attention is a channel's."""
 _NOISE = 0.05
 """Scatter of the logarithm that a record is trusted to."""
-_NEIGHBOURS = 0.5
-"""Spread of the step of a table from one entry to the next, about halving the time a row."""
+_NEIGHBOURS = {"table": 0.5, "attention": 0.7}
+"""Spread of the step of a table from one entry to one at twice the rows or channels, about what the start says; as the square
+root of the doublings between, so that an entry without records lies on the line between its neighbours."""
 
 
 class Constant(NamedTuple):
@@ -78,9 +82,9 @@ class LocalFit:
     best_probe: float | None
     """Shortest core probe of any record, that of a slowness of 1; ``None`` without probes. [s]"""
 
-    def predict(self, calls: Points, strange: str | None = None) -> np.ndarray:
-        """Time of calls; a format that was not fitted, or ``strange``, is the geometric mean of the others. [s]"""
-        return _times(self.logs, self.names, self.formats, calls, strange)
+    def predict(self, calls: Points) -> np.ndarray:
+        """Time of calls; a format that was not fitted is the geometric mean of the others. [s]"""
+        return _evaluate(self.logs, _design(self.names, self.formats, calls), calls)
 
     def uncertainty(self, calls: Points) -> np.ndarray:
         """How the logarithm of each call's time moves with each constant, times the constant's error. [call, constant]"""
@@ -116,19 +120,18 @@ def fit(calls: Points, hardware: HardwareSpec | None = None, effort: int = 80) -
         fault = Fault("records", "expected calls to fit on, got none", "a campaign's groups with role: fit make them")
         raise InputError(fault)
     formats = calls.formats
-    names = [*_COMMON, *(f"attention@{n}" for n in QUERIES),
+    names = [*_COMMON, *(_attention(n, d) for d in HEADS for n in QUERIES),
              *(f"{kind}@{n}" for kind in formats for n in ROWS), *(f"{kind}:extra_columns" for kind in formats)]
     start = np.log([_start(name, hardware) for name in names])
     spread = np.array([_prior(name)[1] for name in names])
-    steps = [(names.index(f"{kind}@{a}"), names.index(f"{kind}@{b}"))
-             for kind in (*formats, "attention") for a, b in _pairs(QUERIES if kind == "attention" else ROWS)]
-    low, high = np.array(steps).T
+    low, high, apart = _neighbours(names, formats)
+    expected = start[high] - start[low]
     design = _design(names, formats, calls)
 
     def residuals(logs):
         with np.errstate(over="ignore"):  # a step far out is taken back
             modelled = np.log(_evaluate(logs, design, calls) / calls.time) / _NOISE
-        return np.concatenate([modelled, (logs - start) / spread, (logs[high] - logs[low]) / _NEIGHBOURS])
+        return np.concatenate([modelled, (logs - start) / spread, (logs[high] - logs[low] - expected) / apart])
 
     found = least_squares(residuals, start, loss="soft_l1", f_scale=2.0, max_nfev=effort, x_scale="jac")
     left = np.log(_evaluate(found.x, design, calls) / calls.time)
@@ -143,8 +146,21 @@ def fit(calls: Points, hardware: HardwareSpec | None = None, effort: int = 80) -
     return LocalFit(names, found.x, covariance, heard, formats, scatter, content_hash([r.hash for r in calls.records]), best)
 
 
-def _pairs(knots: Sequence[int]):
-    return zip(knots, knots[1:], strict=False)
+def _attention(rows: int, channels: int) -> str:
+    return f"attention@{rows}x{channels}"
+
+
+def _neighbours(names: list[str], formats: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places of entries next to each other in a table, and the spread of the step between them."""
+    def spread(kind: str, low: int, high: int) -> float:
+        return _NEIGHBOURS[kind] * np.sqrt(np.log2(high / low))
+
+    pairs = [(f"{kind}@{a}", f"{kind}@{b}", spread("table", a, b)) for kind in formats for a, b in pairwise(ROWS)]
+    pairs += [(_attention(a, d), _attention(b, d), spread("attention", a, b)) for d in HEADS for a, b in pairwise(QUERIES)]
+    pairs += [(_attention(n, a), _attention(n, b), spread("attention", a, b)) for n in QUERIES for a, b in pairwise(HEADS)]
+    low, high, apart = zip(*pairs, strict=True)
+    place = {name: i for i, name in enumerate(names)}
+    return np.array([place[name] for name in low]), np.array([place[name] for name in high]), np.array(apart)
 
 
 def _start(name: str, hardware: HardwareSpec | None) -> float:
@@ -155,8 +171,13 @@ def _start(name: str, hardware: HardwareSpec | None) -> float:
         if name == "stream" and hardware.streaming_rate is not None:
             return 1 / hardware.streaming_rate
         if "@" in name and rate is not None:
-            return (1 if kind == "attention" else 2) / rate  # a weight and row is a product and a sum
-    return _prior(name)[0]
+            # a weight and row is a product and a sum; so is a channel of a key and of a value
+            return (4 * _channels(name) if kind == "attention" else 2) / rate
+    return _prior(name)[0] * (_channels(name) if name.startswith("attention") else 1)
+
+
+def _channels(attention: str) -> int:
+    return int(attention.rpartition("x")[2])
 
 
 def _prior(name: str) -> tuple[float, float]:
@@ -165,14 +186,15 @@ def _prior(name: str) -> tuple[float, float]:
 
 
 class _Design(NamedTuple):
-    """Where each call and matrix finds its constants."""
+    """Where each call and matrix finds its constants, and with what weight."""
 
     common: np.ndarray
-    attention: tuple[np.ndarray, np.ndarray, np.ndarray]
-    table: tuple[np.ndarray, np.ndarray, np.ndarray]
-    """Places of the two entries around a matrix's rows [matrix, format], and the weight of the upper."""
+    table: list[tuple[np.ndarray, np.ndarray]]
+    """Places of the two entries around a matrix's rows [matrix, format], and the rows that each counts for [matrix]."""
     extra: np.ndarray
     """Place of the extra columns. [matrix, format]"""
+    attention: list[tuple[np.ndarray, np.ndarray]]
+    """Places of the four entries around a call, and their weights. [call]"""
 
 
 def _between(knots: Sequence[int], values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -183,34 +205,34 @@ def _between(knots: Sequence[int], values: np.ndarray) -> tuple[np.ndarray, np.n
     return at, (x - low) / (high - low)
 
 
-def _design(names: list[str], formats: list[str], calls: Points, strange: str | None = None) -> _Design:
+def _design(names: list[str], formats: list[str], calls: Points) -> _Design:
     place = {name: i for i, name in enumerate(names)}
-    known = [kind for kind in formats if kind != strange]
-    of_matrix = [known if kind not in known else [kind] * len(known) for kind in calls.matrix_format]
-    at, weight = _between(ROWS, calls.matrix_batch)
-    pairs = list(zip(of_matrix, at, strict=True))
-    low = np.array([[place[f"{kind}@{ROWS[i]}"] for kind in kinds] for kinds, i in pairs])
-    high = np.array([[place[f"{kind}@{ROWS[i + 1]}"] for kind in kinds] for kinds, i in pairs])
-    extra = np.array([[place[f"{kind}:extra_columns"] for kind in kinds] for kinds in of_matrix])
-    q, q_weight = _between(QUERIES, calls.queries)
-    attention = np.array([place[f"attention@{n}"] for n in QUERIES])
-    return _Design(np.array([place[name] for name in _COMMON]), (attention[q], attention[q + 1], q_weight),
-                   (low, high, weight[:, None]), extra)
+    of_matrix = [[kind] * len(formats) if kind in formats else formats for kind in calls.matrix_format]
 
+    def places(entry: Sequence[str]) -> np.ndarray:
+        return np.array([[place[kind + one] for kind in kinds] for kinds, one in zip(of_matrix, entry, strict=True)])
 
-def _times(logs, names, formats, calls: Points, strange: str | None) -> np.ndarray:
-    return _evaluate(logs, _design(names, formats, calls, strange), calls)
+    rows = np.array(ROWS)
+    batch = np.clip(calls.matrix_batch, rows[0], rows[-1])
+    at = np.clip(np.searchsorted(rows, batch, "right") - 1, 0, len(rows) - 2)
+    beyond = calls.matrix_batch / batch
+    share = (batch - rows[at]) / (rows[at + 1] - rows[at])
+    table = [(places([f"@{rows[i]}" for i in one]), weight * rows[one] * beyond)
+             for one, weight in ((at, 1 - share), (at + 1, share))]
+    (n, n_share), (d, d_share) = _between(QUERIES, calls.queries), _between(HEADS, calls.head_width)
+    attention = [
+        (np.array([place[_attention(QUERIES[i], HEADS[j])] for i, j in zip(n + up, d + wide, strict=True)], int),
+         (n_share if up else 1 - n_share) * (d_share if wide else 1 - d_share))
+        for up in (0, 1) for wide in (0, 1)]
+    return _Design(np.array([place[name] for name in _COMMON]), table, places([":extra_columns"] * len(of_matrix)), attention)
 
 
 def _evaluate(logs: np.ndarray, design: _Design, calls: Points) -> np.ndarray:
-    per_call, per_layer, per_element, per_sequence, stream, resident, core, streaming, width = np.exp(logs[design.common])
-    low, high, weight = design.table
-    per_weight = np.exp(((1 - weight) * logs[low] + weight * logs[high]).mean(axis=1))
+    per_call, per_layer, per_element, per_sequence, stream, resident, core, streaming = np.exp(logs[design.common])
+    per_weight = sum(rows * np.exp(logs[places].mean(axis=1)) for places, rows in design.table)
     columns = calls.matrix_columns + np.exp(logs[design.extra].mean(axis=1))
-    products = np.bincount(calls.owner, per_weight * calls.matrix_batch * calls.matrix_rows * columns, len(calls))
-    a_low, a_high, a_weight = design.attention
-    attention = np.exp((1 - a_weight) * logs[a_low] + a_weight * logs[a_high]) * 4 * calls.positions
-    attention = attention * (HEAD_WIDTH / calls.head_width) ** width
+    products = np.bincount(calls.owner, per_weight * calls.matrix_rows * columns, len(calls))
+    attention = calls.looks * np.exp(sum(share * logs[places] for places, share in design.attention))
     working = (per_call + per_layer * calls.layers * calls.passes + per_element * calls.element_work
                + per_sequence * calls.layers * calls.sequences + products + attention)
     return (calls.slowness**core * working

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from joulesim.validate.local_points import Points, formats_of
 
 BARS = {"decode": (4.5, 15.0), "prefill": (7.0, 20.0), "chunk": (10.0, 30.0), "model": (8.0, 18.0)}
 """Median and 90th percentile that a machine of two quiet cores is expected to reach. [%]"""
+_PHASES = ("decode", "chunk", "prefill")
 _REPORTED = ("shape", "size", "depth", "batch", "prompt", "chunk", "model")
 
 
@@ -27,8 +29,11 @@ class Errors(NamedTuple):
     bias: float
     """Median of the signed error."""
     noise_median: float
-    """The same call in another round, in the median; nan with one round."""
+    """The same call in another round, as far as the probed slowness leaves it unexplained; nan with one round."""
     noise_p90: float
+    repeat_median: float
+    """The same call in another round, as it was timed."""
+    repeat_p90: float
 
     @property
     def bar(self) -> tuple[float, float] | None:
@@ -48,17 +53,33 @@ def percent(predicted: np.ndarray, calls: Points) -> np.ndarray:
     return 100 * (predicted / calls.time - 1)
 
 
-def noise(calls: Points) -> np.ndarray:
-    """Largest difference between two rounds of each call that was measured twice. [%]"""
-    return np.array([100 * (max(rounds) / min(rounds) - 1) for rounds in calls.rounds if len(rounds) > 1])
+def noise(fitted: LocalFit, calls: Points) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Largest difference between two rounds of each call that was measured twice. [%]
+
+    First of time over the time predicted at each round's slowness, then of time as it is.
+    """
+    again = calls.where([len(rounds) > 1 for rounds in calls.rounds])
+    if not len(again):
+        return np.empty(0), np.empty(0)
+    most = max(map(len, again.rounds))
+    # a call of fewer rounds than others repeats its last one
+    time, slowness = np.array([rounds + rounds[-1:] * (most - len(rounds)) for rounds in again.rounds]).T
+    left = [t / fitted.predict(replace(again, slowness=s)) for t, s in zip(time, slowness, strict=True)]
+    return _apart(np.array(left)), _apart(time)
 
 
-def summary(axis: str, phase: str, predicted: np.ndarray, calls: Points) -> Errors:
-    """Errors of some calls."""
-    signed, repeated = percent(predicted, calls), noise(calls)
-    again = (float(np.median(repeated)), float(np.percentile(repeated, 90))) if len(repeated) else (np.nan, np.nan)
-    return Errors(axis, phase, len(calls), float(np.median(np.abs(signed))), float(np.percentile(np.abs(signed), 90)),
-                  float(np.median(signed)), *again)
+def _apart(rounds: np.ndarray) -> np.ndarray:
+    """Largest over least of each column. [%]"""
+    return 100 * (rounds.max(axis=0) / rounds.min(axis=0) - 1)
+
+
+def _summary(axis: str, phase: str, signed: np.ndarray, noises: tuple[np.ndarray, np.ndarray]) -> Errors:
+    """Errors of some calls, from their signed errors and what two rounds differ by."""
+    absolute = np.abs(signed)
+    floors = [float(np.percentile(apart, share)) if len(apart) else np.nan for apart in noises for share in (50, 90)]
+    return Errors(axis, phase, len(signed), float(np.median(absolute)), float(np.percentile(absolute, 90)),
+                  float(np.median(signed)), *floors)
 
 
 def held_out(fitted: LocalFit, calls: Points) -> list[Errors]:
@@ -74,29 +95,26 @@ def held_out(fitted: LocalFit, calls: Points) -> list[Errors]:
 def held_out_formats(calls: Points, hardware: HardwareSpec | None = None) -> list[Errors]:
     """Errors on each format by a fit on all others, which knows nothing of its kernels."""
     fitted = calls.of(lambda r: r.campaign.role == "fit")
-    predicted, kept = [], []
+    parts: dict[str, list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]] = {}
     for kind in fitted.formats:
         others = fitted.of(lambda r, k=kind: k not in formats_of(r))
         mine = fitted.of(lambda r, k=kind: k in formats_of(r))
         if len(others) and len(mine):
-            predicted.append(fit(others, hardware, effort=25).predict(mine))
-            kept.append(mine)
-    found = []
-    for phase in ("decode", "chunk", "prefill"):
-        parts = [(p[np.array(keep)], mine.where(keep)) for p, mine in zip(predicted, kept, strict=True)
-                 if any(keep := [r.scenario["call"]["phase"] == phase for r in mine.records])]
-        if parts:
-            signed = np.concatenate([percent(p, mine) for p, mine in parts])
-            repeated = np.concatenate([noise(mine) for _, mine in parts])
-            again = (np.median(repeated), np.percentile(repeated, 90)) if len(repeated) else (np.nan, np.nan)
-            found.append(Errors("format", phase, len(signed), float(np.median(np.abs(signed))),
-                                float(np.percentile(np.abs(signed), 90)), float(np.median(signed)), *map(float, again)))
-    return found
+            blind = fit(others, hardware, effort=25)
+            for phase, part in _phases(mine):
+                parts.setdefault(phase, []).append((percent(blind.predict(part), part), noise(blind, part)))
+    return [_summary("format", phase, np.concatenate([signed for signed, _ in parts[phase]]),
+                     tuple(np.concatenate([noises[i] for _, noises in parts[phase]]) for i in (0, 1)))
+            for phase in _PHASES if phase in parts]
 
 
-def _by_phase(axis: str, fitted: LocalFit, calls: Points) -> Iterator[Errors]:
-    for phase in ("decode", "chunk", "prefill"):
+def _phases(calls: Points) -> Iterator[tuple[str, Points]]:
+    """Calls of each phase."""
+    for phase in _PHASES:
         mine = calls.of(lambda r, p=phase: r.scenario["call"]["phase"] == p)
         if len(mine):
-            yield summary(axis, phase, fitted.predict(mine), mine)
+            yield phase, mine
 
+
+def _by_phase(axis: str, fitted: LocalFit, calls: Points) -> list[Errors]:
+    return [_summary(axis, phase, percent(fitted.predict(mine), mine), noise(fitted, mine)) for phase, mine in _phases(calls)]

@@ -24,9 +24,9 @@ class Points:
     """Calls as arrays: one entry a call, and one a matrix of a call."""
 
     time: np.ndarray
-    """Best estimate over the rounds. [s]"""
-    rounds: list[list[float]]
-    """The same, round by round. [s]"""
+    """Over all rounds. [s]"""
+    rounds: list[list[tuple[float, float]]]
+    """Time and slowness, round by round. [s], [1]"""
     records: list[Record]
     """The first record of each."""
     layers: np.ndarray
@@ -35,8 +35,8 @@ class Points:
     queries: np.ndarray
     passes: np.ndarray
     element_work: np.ndarray
-    positions: np.ndarray
-    """Query heads times channels times positions, over all layers."""
+    looks: np.ndarray
+    """Query heads times positions that each looks at, over all layers."""
     head_width: np.ndarray
     """Channels of a head."""
     bytes: np.ndarray
@@ -79,8 +79,8 @@ def points(records: Iterable[Record], joined: bool = True) -> Points:
     """
     Calls in records. Invalid ones are left out, and modelled ones where any was measured.
 
-    The median of the repeats counts; of several rounds in CPU time the fastest, which a neighbour can only slow down.
-    Unless ``joined``, every round is a call of its own: a fit that knows how slow the core was reads them all.
+    The median of the repeats counts; of several rounds the geometric mean of time and of slowness, since a call follows a
+    power of how slow its core is. Unless ``joined``, every round is a call of its own.
 
     Raises
     ------
@@ -101,12 +101,13 @@ def points(records: Iterable[Record], joined: bool = True) -> Points:
     best = min((r.state.core_probe for r in usable if r.state.core_probe), default=None)
     for group in groups.values():
         times = [record.latency.e2e_latency.median for record in group]
-        first = group[int(np.argmin(times))] if group[0].clock == "cpu" else group[0]
+        slow = [record.state.core_probe / best if best and record.state.core_probe else 1.0 for record in group]
+        first = group[0]
         scenario = first.scenario
         _add(columns, scenario["call"], scenario["model"], scenario["weights"], first.runtime.settings.get("microbatch"))
-        columns["time"].append(min(times) if first.clock == "cpu" else float(np.median(times)))
-        columns["slowness"].append(first.state.core_probe / best if best and first.state.core_probe else 1.0)
-        columns["rounds"].append(times)
+        columns["time"].append(_geometric_mean(times))
+        columns["slowness"].append(_geometric_mean(slow))
+        columns["rounds"].append(list(zip(times, slow, strict=True)))
         columns["records"].append(first)
     return _arrays(columns)
 
@@ -120,6 +121,10 @@ def imagined(calls: Iterable[Mapping[str, Any]], model: Mapping[str, Any], weigh
     n = len(columns["rows"])
     return _arrays(columns | {"time": [np.nan] * n, "slowness": list(slowness), "rounds": [[] for _ in range(n)],
                               "records": [None] * n})
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
 
 
 def _arrays(columns: Mapping[str, list]) -> Points:
@@ -187,7 +192,7 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     for name, value in (
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
         ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
-        ("positions", model["layers"] * model["heads"] * model["head_dim"] * looked),
+        ("looks", model["layers"] * model["heads"] * looked),
         ("head_width", model["head_dim"]), ("bytes", stored),
     ):
         columns[name].append(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from joulesim.validate.local import QUERIES, ROWS, LocalFit
+from joulesim.validate.local import HEADS, QUERIES, ROWS, LocalFit
 from joulesim.validate.local_answers import HEADERS, cells
 from joulesim.validate.local_errors import Errors
 from joulesim.validate.local_points import Points
@@ -61,15 +61,17 @@ def _errors(errors: Sequence[Errors]) -> str:
     rows = []
     for e in errors:
         bar = "none" if e.bar is None else f"{e.bar[0]:g} / {e.bar[1]:g}"
-        noise = "one round" if math.isnan(e.noise_median) else f"{e.noise_median:.1f} / {e.noise_p90:.1f}"
+        noise, repeat = (("one round",) * 2 if math.isnan(e.noise_median) else
+                         (f"{e.noise_median:.1f} / {e.noise_p90:.1f}", f"{e.repeat_median:.1f} / {e.repeat_p90:.1f}"))
         mark = "" if e.passed else " class=miss"
         rows.append(f"<tr{mark}><td>{_text(e.axis)}</td><td>{e.phase}</td><td>{e.count}</td><td>{e.median:.1f}</td>"
-                    f"<td>{e.p90:.1f}</td><td>{e.bias:+.1f}</td><td>{noise}</td><td>{bar}</td></tr>")
+                    f"<td>{e.p90:.1f}</td><td>{e.bias:+.1f}</td><td>{noise}</td><td>{repeat}</td><td>{bar}</td></tr>")
     head = "".join(f"<th>{h}</th>" for h in ("held out", "calls", "number", "median error, %", "90th percentile, %",
-                                             "bias, %", "noise of this run, %", "bar, %"))
+                                             "bias, %", "noise of this run, %", "as timed, %", "bar, %"))
     return (f"<table><tr>{head}</tr>{''.join(rows)}</table>"
-            "<p class=note>Noise: how far two rounds of the same call are apart, median and 90th percentile. "
-            "No model can be seen to be better than that here.</p>")
+            "<p class=note>Noise: how far two rounds of the same call are apart, median and 90th percentile, once what a probe "
+            "of the core's speed beside each of them explains is taken off; as timed: with it. An error is of the mean of a "
+            "call's rounds.</p>")
 
 
 def _answers(found: Sequence[dict[str, Any]]) -> list[str]:
@@ -210,18 +212,21 @@ def _constants(fitted: LocalFit) -> str:
         return rate if c.identified else f"({rate})"
 
     rows = [(kind, *(cell(f"{kind}@{n}") for n in ROWS)) for kind in fitted.formats]
-    looked = [(n, found[f"attention@{n}"]) for n in QUERIES]
-    attention = [(n, f"{1e-9 / c.value:.4g} GFLOP/s ± {100 * c.stderr:.0f} %") for n, c in looked]
+    def look(name: str) -> str:
+        c = found[name]
+        time = f"{1e9 * c.value:.3g} ns ± {100 * c.stderr:.0f} %"
+        return time if c.identified else f"({time})"
+
+    attention = [(n, *(look(f"attention@{n}x{d}") for d in HEADS)) for n in QUERIES]
     others = [(c.name, f"{c.value:.3g} {_UNITS.get(c.name.partition(':')[2] or c.name, 's')}".rstrip()
                + f" ± {100 * c.stderr:.0f} %") for c in found.values() if "@" not in c.name]
     return (_table(("products, rows of a call", *map(str, ROWS)), rows)
-            + _table(("attention, rows a sequence", ""), attention)
+            + _table(("attention a head and position, rows a sequence", *(f"{d} channels" for d in HEADS)), attention)
             + _table(("other constants", ""), others)
             + "<p class=note>± is one standard error of the logarithm; what is in brackets rests on its prior.</p>")
 
 
-_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": "",
-          "width_exponent": ""}
+_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": ""}
 """Units of constants that are no times."""
 
 

@@ -31,9 +31,9 @@ IDENTIFIES = {
     "resident_bytes": "models on both sides of the cache's size",
     "core_exponent": "small models while the core is slowed by neighbours and while it is not",
     "stream_exponent": "models larger than the cache while the core is slowed and while it is not",
-    "width_exponent": "deep caches of shapes with wider heads (head_dim of 128 or 256)",
     "extra_columns": "shapes of equal size and other width",
-    "attention": "calls of that many rows a sequence at two depths", "table": "calls of that many rows in that format",
+    "attention": "calls of that many rows a sequence at two depths, by a shape with heads of that many channels",
+    "table": "calls of that many rows in that format",
 }
 """Measurement that would identify a constant, by its kind."""
 

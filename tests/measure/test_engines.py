@@ -2,7 +2,7 @@
 
 import time
 from importlib.util import find_spec
-from itertools import count
+from itertools import count, cycle
 
 import pytest
 
@@ -139,8 +139,8 @@ def spin(seconds):
 
 @pytest.fixture
 def probes(monkeypatch):
-    """Probes that take no time and are numbered."""
-    numbers = count(1.0)
+    """Probes that take no time, hardly differ and are numbered."""
+    numbers = count(100.0)
     monkeypatch.setattr(base, "probe", lambda: next(numbers))
 
 
@@ -148,14 +148,25 @@ def test_brief_calls_share_two_probes_and_the_first_after_a_probe_does_not_count
     made = []
     times = repeat(lambda: made.append(spin(0.004)), lambda: None, "cpu", 0.0, 0.6, 3)
     assert len(times.cpu) == len(times.wall) == len(times.probe)
-    assert times.probe[0] == 1.5 and len(times.probe) > len(set(times.probe))
+    assert times.probe[0] == 100.5 and len(times.probe) > len(set(times.probe))
     assert len(made) == len(times.cpu) + len(set(times.probe))  # one thrown away for each pair of probes
 
 
 def test_long_calls_stand_between_probes_of_their_own(probes):
     made = []
     times = repeat(lambda: made.append(spin(0.03)), lambda: None, "cpu", 0.0, 0.6, 3)
-    assert times.probe == [1.5 + 2 * i for i in range(len(made))] and len(times.cpu) == len(made)
+    assert times.probe == [100.5 + 2 * i for i in range(len(made))] and len(times.cpu) == len(made)
+
+
+@pytest.mark.parametrize(("between", "kept"), [([1.0, 1.05], [1.025] * 3), ([1.0, 1.2], [1.1] * 3),
+                                               ([1.0, 1.2, 1.0, 1.0], [1.0] * 3)],
+                         ids=["steady", "never steady", "now and then"])
+def test_a_repeat_during_which_the_core_changed_does_not_count_where_others_do(monkeypatch, between, kept):
+    probed = cycle(between)
+    monkeypatch.setattr(base, "probe", lambda: next(probed))
+    times = repeat(lambda: spin(0.03), lambda: None, "cpu", 0.0, 0.4, 3)
+    assert times.probe[:3] == kept and set(times.probe) == set(kept)
+    assert len(times.cpu) == len(times.wall) == len(times.probe)
 
 
 @needs_llama

@@ -1,5 +1,7 @@
 """The local fit finds the constants that a stand-in was made of, and the report needs nobody else."""
 
+import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -37,12 +39,12 @@ def fitted(records):
 
 
 def test_rounds_are_joined_or_calls_of_their_own(records, calls):
-    assert len(calls) == 103
+    assert len(calls) == 115
     assert all(len(rounds) == 2 for rounds in calls.rounds)
     apart = local_points.points(read_records(records), joined=False)
-    assert len(apart) == 206
-    assert sorted(apart.time) == sorted(time for rounds in calls.rounds for time in rounds)
-    assert local_errors.noise(calls).max() < 2.0
+    assert len(apart) == 230
+    assert sorted(apart.time) == pytest.approx(sorted(time for rounds in calls.rounds for time, _ in rounds))
+    assert calls.time == pytest.approx([np.sqrt(first[0] * second[0]) for first, second in calls.rounds])
 
 
 def test_held_out_calls_are_found_again(calls, fitted):
@@ -57,7 +59,7 @@ def test_constants_are_those_of_the_stand_in(fitted):
     found = {c.name: c for c in fitted.constants()}
     assert found["q4_0@512"].value == pytest.approx(2e-11, rel=0.05)
     assert found["f16@512"].value == pytest.approx(5e-11, rel=0.1)
-    assert found["attention@1"].value == pytest.approx(8e-11, rel=0.2)  # the rest is laid to reading the cache
+    assert found["attention@1x64"].value == pytest.approx(4 * 64 * 8e-11, rel=0.2)  # the rest is laid to reading the cache
     assert found["q4_0@512"].identified
 
 
@@ -66,10 +68,9 @@ def test_a_script_fits_what_a_campaign_wrote(records, fitted):
     assert again.records_hash == fitted.records_hash and again.constants() == fitted.constants()
 
 
-def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
-    slowness = np.random.default_rng(1).uniform(1.0, 1.7, 10_000)
-
-    def slowed(record, s):
+def slowed(records):
+    """Records as a core would have left them that others slow down by a factor that a probe sees."""
+    def one(record, s):
         seen = record.latency.e2e_latency
         if seen is None:
             return record
@@ -78,7 +79,12 @@ def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
             "clock": "cpu", "state": record.state.model_copy(update={"core_probe": 1e-4 * s}),
             "latency": record.latency.model_copy(update={"e2e_latency": stretched})})
 
-    calls = local_points.points([slowed(r, s) for r, s in zip(read_records(records), slowness, strict=False)])
+    slowness = np.random.default_rng(1).uniform(1.0, 1.7, 10_000)
+    return [one(r, s) for r, s in zip(read_records(records), slowness, strict=False)]
+
+
+def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
+    calls = local_points.points(slowed(records))
     again = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
     of, known = ({c.name: c.value for c in f.constants()} for f in (again, fitted))
     assert of["core_exponent"] == pytest.approx(1.0, abs=0.1)
@@ -86,10 +92,34 @@ def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
     assert all(e.passed for e in local_errors.held_out(again, calls))
 
 
+def test_noise_is_what_the_probe_leaves(records, calls, fitted):
+    left, timed = local_errors.noise(fitted, calls)
+    assert len(left) == len(calls) and left == pytest.approx(timed) and timed.max() < 2.0  # no probe, nothing taken off
+    again = local_points.points(slowed(records))
+    left, timed = local_errors.noise(local.fit(again.of(lambda r: r.campaign.role == "fit")), again)
+    assert np.median(timed) > 10 and np.median(left) < 2 and (left < timed + 3).all()
+
+
+def test_rows_between_two_entries_lie_on_a_line(fitted):
+    model = {"layers": 4, "width": 512, "heads": 8, "head_dim": 64, "matrices": [["layer", 512, 512, "q4_0", 400]]}
+
+    def step(rows):
+        call = {"phase": "prefill", "sequences": 1, "tokens": rows, "depth": 0}
+        one = local_points.imagined([call], model, "q4_0", 100_000, [1.0])
+        return fitted.predict(one)[0] - fitted.predict(dataclasses.replace(one, matrix_rows=0 * one.matrix_rows))[0]
+
+    table = dict(zip(local.ROWS, fitted.table()["q4_0"], strict=True))
+    for low, high in itertools.pairwise(local.ROWS):
+        middle = (low + high) // 2
+        line = np.interp(middle, [low, high], [step(low), step(high)])
+        assert step(middle) == pytest.approx(line) and step(low) / low == pytest.approx(table[low] / table[1] * step(1))
+    assert step(2048) == pytest.approx(4 * step(512))
+
+
 def test_a_format_that_was_never_seen_is_the_mean_of_the_others(calls, fitted):
     mine = calls.of(lambda r: r.scenario["weights"] == "q4_0")
-    known, strange = fitted.predict(mine), fitted.predict(mine, strange="q4_0")
-    assert (strange > known).all()
+    strange = dataclasses.replace(mine, matrix_format=np.array(["q9_9"] * len(mine.matrix_format)))
+    assert (fitted.predict(strange) > fitted.predict(mine)).all()
     errors = local_errors.held_out_formats(calls)
     assert {e.axis for e in errors} == {"format"} and all(e.passed and e.bar is None for e in errors)
 
