@@ -137,25 +137,25 @@ def spin(seconds):
         pass
 
 
-@pytest.fixture
-def probes(monkeypatch):
-    """Probes that take no time, hardly differ and are numbered."""
+@pytest.mark.parametrize(("clock", "around"), [("cpu", ["evict", "probe"]), ("wall", [])])
+def test_a_call_finds_empty_caches_in_cpu_time_and_others_follow_at_once(monkeypatch, clock, around):
+    did = []
+    monkeypatch.setattr(base, "evict", lambda: did.append("evict"))
+    monkeypatch.setattr(base, "probe", lambda: did.append("probe") or 1.0)
+    repeat(lambda: did.append("call"), lambda: did.append("cut"), clock, 0.0, 0.0, 1)
+    assert did == [*around, "call", "cut", *around]
+
+
+def test_eviction_reads_more_than_a_cache_keeps():
+    assert base._evicting().nbytes == 128 << 20 and base._evicting().all()
+
+
+def test_the_probe_behind_a_call_is_the_one_before_the_next(monkeypatch):
     numbers = count(100.0)
+    monkeypatch.setattr(base, "evict", lambda: None)
     monkeypatch.setattr(base, "probe", lambda: next(numbers))
-
-
-def test_brief_calls_share_two_probes_and_the_first_after_a_probe_does_not_count(probes):
-    made = []
-    times = repeat(lambda: made.append(spin(0.004)), lambda: None, "cpu", 0.0, 0.6, 3)
-    assert len(times.cpu) == len(times.wall) == len(times.probe)
-    assert times.probe[0] == 100.5 and len(times.probe) > len(set(times.probe))
-    assert len(made) == len(times.cpu) + len(set(times.probe))  # one thrown away for each pair of probes
-
-
-def test_long_calls_stand_between_probes_of_their_own(probes):
-    made = []
-    times = repeat(lambda: made.append(spin(0.03)), lambda: None, "cpu", 0.0, 0.6, 3)
-    assert times.probe == [100.5 + 2 * i for i in range(len(made))] and len(times.cpu) == len(made)
+    times = repeat(lambda: spin(0.03), lambda: None, "cpu", 0.0, 0.6, 3)
+    assert times.probe == [100.5 + i for i in range(len(times.cpu))] and len(times.cpu) == len(times.wall) >= 3
 
 
 @pytest.mark.parametrize(("between", "kept"), [([1.0, 1.05], [1.025] * 3), ([1.0, 1.2], [1.1] * 3),

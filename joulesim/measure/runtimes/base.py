@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -152,22 +153,32 @@ class Answer(Observed):
 _STREAMED = np.linspace(0.0, 1.0, 3 << 20, dtype=np.float32)
 """12 MB: more than a second-level cache holds."""
 _MULTIPLIED = np.ones((256, 256), dtype=np.float32)
-_BRIEF = 0.02
-"""
-CPU time of calls between two probes: of brief ones several. The one right after a probe does not count then, which finds
-the core's own caches full of other things. [s]
-"""
-
-
+_EVICTED = 128 << 20
+"""More than a core's share of a last-level cache. [B]"""
 _STEADY = 0.08
 """Difference of the probes before and after a call beyond which the core's speed changed meanwhile."""
+
+
+@cache
+def _evicting() -> np.ndarray:
+    return np.ones(_EVICTED // 4, dtype=np.float32)
+
+
+def evict() -> None:
+    """
+    Read so much that a call afterwards finds its weights in memory, as it does with any model worth serving.
+
+    A model of 28 MB was seen to settle in a shared last-level cache or not, as neighbours would have it: the same call took
+    2 ms or 5 ms, for seconds, and what it took said nothing about a larger model.
+    """
+    np.dot(_evicting(), _evicting())
 
 
 def probe() -> float:
     """
     CPU time of a fixed piece of work, some 2.5 ms of streaming and of arithmetic: how fast the core is now. [s]
 
-    A virtual core shares its caches and issue slots with neighbours that nothing here can see; a second of CPU time is
+    A virtual core shares its memory and issue slots with neighbours that nothing here can see; a second of CPU time is
     worth more or less from one moment to the next. Streaming and arithmetic together leave a fifth less of the scatter of
     calls than arithmetic alone does.
     """
@@ -196,34 +207,34 @@ def repeat(once: Callable[[], None], after: Callable[[], None], clock: str, at_l
 
     Notes
     -----
-    In CPU time, a repeat during which the core's speed changed does not count where there are others: its two probes do not
-    say how slow it was. Of calls on a model of 13 M weights the others leave 0.6 of the scatter about the probe.
+    In CPU time, caches are emptied before each repeat (:func:`evict`), and a repeat during which the core's speed changed
+    does not count where there are others: its two probes do not say how slow it was. With wall time, where a meter may be
+    watching, calls follow each other at once.
     """
     steady, other, began = Times([], [], []), Times([], [], []), time.perf_counter()
-
-    def one() -> tuple[float, float]:
-        wall, cpu = time.perf_counter(), time.process_time()
-        once()
-        took = time.perf_counter() - wall, time.process_time() - cpu
-        after()
-        return took
 
     def spent() -> float:
         return time.perf_counter() - began
 
+    def core() -> float:
+        if clock != "cpu":
+            return 0.0
+        evict()
+        return probe()
+
+    before = core()
     while True:
-        before = probe() if clock == "cpu" else 0.0
-        made = [one()]
-        if clock == "cpu" and made[0][1] < _BRIEF:
-            made = [one()]
-            while sum(cpu for _, cpu in made) < _BRIEF and spent() < at_most:
-                made.append(one())
-        behind = probe() if clock == "cpu" else 0.0
+        wall, cpu = time.perf_counter(), time.process_time()
+        once()
+        took = time.perf_counter() - wall, time.process_time() - cpu
+        after()
+        behind = core()
         times = steady if abs(behind - before) <= _STEADY * before else other
-        times.wall.extend(wall for wall, _ in made)
-        times.cpu.extend(cpu for _, cpu in made)
+        times.wall.append(took[0])
+        times.cpu.append(took[1])
         if clock == "cpu":
-            times.probe.extend([(before + behind) / 2] * len(made))
+            times.probe.append((before + behind) / 2)
+        before = behind
         judged: Sequence[float] = steady.cpu if clock == "cpu" else steady.wall
         if spent() >= at_most or spent() >= at_least and len(judged) >= repeats and enough(judged):
             return steady if judged else other
