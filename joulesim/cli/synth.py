@@ -16,6 +16,7 @@ def arguments(parser) -> None:
     parser.add_argument("--weights", default="q4_0", help="format of every matrix (default: q4_0)")
     for name in _SIZES:
         parser.add_argument(f"--{name.replace('_', '-')}", default=None, metavar="N")
+    parser.add_argument("--family", choices=("llama", "gemma3"), help="what stands around the matrices (default: llama)")
     parser.add_argument("--untied", action="store_true", help="an output matrix of its own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
@@ -35,6 +36,8 @@ def run(options) -> int:
     if os.path.exists(options.file) and not options.force:
         raise InputError(Fault(options.file, "the file exists", "--force replaces it"))
     changed = {name: value for name in _SIZES if (value := getattr(options, name)) is not None}
+    if options.family:
+        changed["family"] = options.family
     if options.untied:
         changed["tied"] = False
     plain = synth.SHAPES[options.shape].model_dump(exclude={"sources"}) | changed

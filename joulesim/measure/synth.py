@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -28,8 +28,10 @@ _SPECIAL = 259
 
 
 class Shape(Spec):
-    """Sizes of a decoder of the llama family."""
+    """Sizes of a decoder."""
 
+    family: Literal["llama", "gemma3"] = "llama"
+    """What stands around the matrices: Gemma 3 normalises queries, keys and what a block adds, and its gate is a GELU."""
     width: Count
     """Channels of the hidden state."""
     layers: Count
@@ -60,6 +62,8 @@ class Shape(Spec):
             raise ValueError(f"expected a vocabulary of more than {_SPECIAL}, got {self.vocabulary}")
         if (self.experts is None) != (self.experts_used is None) or (self.experts_used or 0) > (self.experts or 0):
             raise ValueError(f"expected experts_used of experts, got {self.experts_used} of {self.experts}")
+        if self.family == "gemma3" and self.experts:
+            raise ValueError("expected no experts in a gemma3, which has none; leave them out or take family llama")
         return self
 
     @property
@@ -101,6 +105,11 @@ def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
         block = f"blk.{layer}."
         yield block + "attn_norm.weight", (width,)
         yield block + "ffn_norm.weight", (width,)
+        if shape.family == "gemma3":
+            yield block + "post_attention_norm.weight", (width,)
+            yield block + "post_ffw_norm.weight", (width,)
+            yield block + "attn_q_norm.weight", (shape.head_channels,)
+            yield block + "attn_k_norm.weight", (shape.head_channels,)
         yield block + "attn_q.weight", (queries, width)
         yield block + "attn_k.weight", (keys, width)
         yield block + "attn_v.weight", (keys, width)
@@ -246,7 +255,7 @@ def _kind_of(gguf, name: str, size: tuple[int, ...], kind):
 
 
 def _write_header(gguf, path: Path, shape: Shape, kind) -> None:
-    writer = gguf.GGUFWriter(str(path), "llama")
+    writer = gguf.GGUFWriter(str(path), shape.family)
     writer.add_name("synthetic")
     writer.add_context_length(shape.context)
     writer.add_embedding_length(shape.width)
@@ -260,6 +269,8 @@ def _write_header(gguf, path: Path, shape: Shape, kind) -> None:
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(shape.vocabulary)
+    if shape.family == "gemma3":
+        writer.add_sliding_window(shape.context)  # no layer looks at less than the others
     if shape.experts:
         writer.add_expert_count(shape.experts)
         writer.add_expert_used_count(shape.experts_used)
@@ -359,8 +370,16 @@ def _set_scale(blocks: np.ndarray, name: str, scale: float) -> None:
         blocks[:, at:at + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
 
 
+_GELU = ("bloom", "falcon", "gemma", "gpt2", "gptj", "gptneox", "mpt", "phi2", "phi3small", "starcoder")
+"""How the names of architectures begin whose gate is a GELU; of the others it is a SiLU (llama.cpp ``src/models``)."""
+
+
 def description(path: str | os.PathLike) -> dict[str, Any]:
-    """What a call's cost depends on: sizes of a ``.gguf`` and its matrices, as plain data."""
+    """
+    What a call's cost depends on: sizes of a ``.gguf`` and its matrices, as plain data.
+
+    ``norm_channels`` and ``gate_channels`` are those that a layer normalises and gates of each token.
+    """
     table = read_table(path)
     stored, found = table.keys, _matrices(table)
     family = stored.get("general.architecture", "")
@@ -368,17 +387,26 @@ def description(path: str | os.PathLike) -> dict[str, Any]:
     def size(name: str):
         return stored.get(f"{family}.{name}")
 
-    heads = size("attention.head_count")
+    heads, layers, used = size("attention.head_count"), size("block_count"), size("expert_used_count")
+    kv_heads, gate = size("attention.head_count_kv") or heads, size("feed_forward_length")
+    if used:
+        gate = (size("expert_feed_forward_length") or gate or 0) * used
+    repeated = {"attn_q_norm": heads, "attn_k_norm": kv_heads}
+    norms = [t.size[0] * repeated.get(t.name.split(".")[-2], 1) for t in table.tensors
+             if t.name.startswith("blk.") and t.name.endswith("norm.weight") and len(t.size) == 1]
     output = next((m for m in found if m.place == "output"), None)
     return {
         "architecture": family,
-        "layers": size("block_count"),
+        "layers": layers,
         "width": size("embedding_length"),
         "heads": heads,
-        "kv_heads": size("attention.head_count_kv") or heads,
+        "kv_heads": kv_heads,
         "head_dim": size("attention.key_length") or (size("embedding_length") // heads if heads else None),
         "vocabulary": output.rows if output else None,
         "experts": size("expert_count"),
-        "experts_used": size("expert_used_count"),
+        "experts_used": used,
+        "norm_channels": sum(norms) / layers if layers else None,
+        "gate_channels": gate,
+        "activation": "gelu" if family.startswith(_GELU) else "silu",
         "matrices": [list(m) for m in found],
     }

@@ -9,6 +9,7 @@ from joulesim.cli import main
 from joulesim.errors import InputError
 from joulesim.measure import synth
 from joulesim.models.gguf_file import read_gguf
+from joulesim.validate.local_points import _of_shape
 
 gguf = pytest.importorskip("gguf")
 TINY = synth.Shape(width=256, layers=2, heads=4, kv_heads=2, ffn=512, vocabulary=512)
@@ -49,6 +50,21 @@ def test_experts(tmp_path):
     assert ("layer", 512, 256, "q4_0", 16) in found
 
 
+@pytest.mark.parametrize(("family", "norms", "gate"), [("llama", 2 * 256, "silu"), ("gemma3", 4 * 256 + 6 * 32, "gelu")])
+def test_what_stands_around_the_matrices_is_described(tmp_path, family, norms, gate):
+    shape = TINY.model_copy(update={"family": family, "head_dim": 32})
+    found = synth.description(synth.write(tmp_path / "m.gguf", shape, "q8_0"))
+    assert (found["architecture"], found["norm_channels"], found["gate_channels"], found["activation"]) == (family, norms, 512, gate)
+    plain = shape.model_dump(exclude={"sources"}) | {"weights": "q8_0"}
+    of_shape = _of_shape(plain, "q8_0")
+    assert all(of_shape[key] == found[key] for key in ("norm_channels", "gate_channels", "activation", "head_dim"))
+
+
+def test_the_gates_of_all_experts_of_a_token_count(tmp_path):
+    shape = TINY.model_copy(update={"experts": 4, "experts_used": 2})
+    assert synth.description(synth.write(tmp_path / "m.gguf", shape, "q8_0"))["gate_channels"] == 2 * 512
+
+
 def test_a_matrix_larger_than_a_tile_repeats_it(tmp_path, monkeypatch):
     monkeypatch.setattr(synth, "TILE_BYTES", 4096)
     synth._TILES.clear()
@@ -81,6 +97,7 @@ def test_disk_full_leaves_nothing(tmp_path, monkeypatch):
     ({"kv_heads": 3}, "expected heads divisible by kv_heads, got 4 and 3"),
     ({"vocabulary": 100}, "expected a vocabulary of more than 259, got 100"),
     ({"experts": 4}, "expected experts_used of experts, got None of 4"),
+    ({"family": "gemma3", "experts": 4, "experts_used": 2}, "expected no experts in a gemma3"),
     ({"heads": 256, "kv_heads": 1}, "expected an even head_dim"),
 ])
 def test_shapes_that_no_engine_runs(change, message):

@@ -136,15 +136,29 @@ class Model:
                 key = ("layer", *weight.shape[-2:], _format_of(weight.dtype))
                 counts[key] = counts.get(key, 0) + int(np.prod(weight.shape[:-2], initial=1))
         heads = config.num_attention_heads
-        experts = [n for n in ("num_local_experts", "num_experts", "n_routed_experts") if getattr(config, n, None)]
+        kv_heads = getattr(config, "num_key_value_heads", None) or heads
+        norms = [w.numel() * (heads if "q_norm" in name else kv_heads if "k_norm" in name else 1)
+                 for name, w in self.module.named_parameters()
+                 if w.ndim == 1 and "norm" in name and any(part.isdigit() for part in name.split("."))]
+        gate = _said(config, "moe_intermediate_size", "intermediate_size", "n_inner") or 4 * config.hidden_size  # GPT-2
+        activation = _said(config, "hidden_activation", "hidden_act", "activation_function") or "silu"
+        experts = _said(config, "num_local_experts", "num_experts", "n_routed_experts")
+        used = config.num_experts_per_tok if experts else None
         return {
             "architecture": config.model_type, "layers": config.num_hidden_layers, "width": config.hidden_size,
-            "heads": heads, "kv_heads": getattr(config, "num_key_value_heads", None) or heads,
+            "heads": heads, "kv_heads": kv_heads,
             "head_dim": getattr(config, "head_dim", None) or config.hidden_size // heads,
-            "vocabulary": self.n_vocabulary, "experts": getattr(config, experts[0]) if experts else None,
-            "experts_used": config.num_experts_per_tok if experts else None,
+            "vocabulary": self.n_vocabulary, "experts": experts,
+            "experts_used": used,
+            "norm_channels": sum(norms) / config.num_hidden_layers, "gate_channels": gate * (used or 1),
+            "activation": "gelu" if "gelu" in activation else "silu",
             "matrices": [[*key, count] for key, count in counts.items()],
         }
+
+
+def _said(config, *names: str) -> Any:
+    """What a config says under the first of the names that it has; ``None``: under none."""
+    return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
 def _random(sizes: dict[str, Any], settings: Settings, device: str, attention: str):
@@ -153,8 +167,8 @@ def _random(sizes: dict[str, Any], settings: Settings, device: str, attention: s
     import transformers
 
     check("synthetic model", sizes["weights"], settings)
-    if sizes.get("experts"):
-        raise ValueError("experts: a synthetic model has none here, give a folder with --model NAME=FOLDER")
+    if sizes.get("experts") or sizes.get("family", "llama") != "llama":
+        raise ValueError("a synthetic model is a Llama without experts here, give a folder with --model NAME=FOLDER")
     config = transformers.LlamaConfig(
         hidden_size=sizes["width"], num_hidden_layers=sizes["layers"], num_attention_heads=sizes["heads"],
         num_key_value_heads=sizes["kv_heads"], head_dim=sizes["head_channels"], intermediate_size=sizes["ffn"],
