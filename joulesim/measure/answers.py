@@ -49,7 +49,8 @@ def measure_task(
     right = marked(items[:len(answers)], answers, allow_code)
     counts = correctness(right, answers)
     cpu = [a.cpu_time for a in answers]
-    probes = [a.core_probe for a in answers if a.core_probe]
+    probes = [(a.core_probe, a.memory_probe) for a in answers if a.core_probe and a.memory_probe]
+    core, memory = map(statistics.fmean, zip(*probes, strict=True)) if probes else (None, None)
     energies = fields_of(reading)
     reasons = [*reading.reasons]
     if counts.failed:
@@ -66,7 +67,7 @@ def measure_task(
                                           "host": seen.host or host.describe()}),
         "state": meter.state().model_copy(update={
             "power_source": host.power_source(), "sampling": reading.overhead,
-            "core_probe": statistics.fmean(probes) if probes else None}),
+            "core_probe": core, "memory_probe": memory}),
         "runtime": conditions.Runtime(**opened),
         "clock": "wall",
         "cpu_time": sum(cpu) if None not in cpu else None,
@@ -79,7 +80,8 @@ def measure_task(
         "correctness": counts,
         "questions": tuple(
             Question(prompt=a.prompt_tokens, cached=a.cached_tokens, output=a.output_tokens, calls=a.calls, time=a.time,
-                     cpu_time=a.cpu_time, core_probe=a.core_probe, correct=ok, failed=a.finish == "failed")
+                     cpu_time=a.cpu_time, core_probe=a.core_probe, memory_probe=a.memory_probe, correct=ok,
+                     failed=a.finish == "failed")
             for a, ok in zip(answers, right, strict=True)),
         "validity": Validity.of(reasons),
         "window": energies["window"].model_copy(update={"started_at": _stamp(started)}),

@@ -12,7 +12,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -273,8 +273,9 @@ class Runner:
         jumped = (self._clocks.wall() - wall) - (stop - start)
         judged = times["cpu"] if self._clock == "cpu" else times["wall"]
         others = surroundings.others(sum(times["cpu"]))
+        core, memory = _probed(judged, times.get("probe") or [])
         state = self._state(others).model_copy(update={
-            "core_probe": _probed(judged, times.get("probe") or []), "sampling": reading.overhead})
+            "core_probe": core, "memory_probe": memory, "sampling": reading.overhead})
         reasons = [*self._doubts(judged, times, state), *reading.reasons]
         if abs(jumped) > JUMP:
             reasons.append(Reason(code="clock-jump", detail=f"the wall clock jumped by {jumped:+.3g} s"))
@@ -448,11 +449,13 @@ class Runner:
         return self.files[resident.model].replace("{weights}", resident.weights)
 
 
-def _probed(times: list[float], probes: list[float]) -> float | None:
+def _probed(times: list[float], probes: list[Sequence[float]]) -> tuple[float, float] | tuple[None, None]:
     """Probe that belongs to the median time: the median call takes the median ratio of call and probe times it. [s]"""
     if not probes:
-        return None
-    return statistics.median(times) / statistics.median(t / p for t, p in zip(times, probes, strict=True))
+        return None, None
+    core, memory = (statistics.median(times) / statistics.median(t / p for t, p in zip(times, part, strict=True))
+                    for part in zip(*probes, strict=True))
+    return core, memory
 
 
 def _spread(samples: list[float]) -> Spread:

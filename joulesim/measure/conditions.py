@@ -61,7 +61,9 @@ class State(Observed):
     sampling: NonNegative | None = None
     """CPU time that sampling the meter took over the window; null where nothing was sampled. [cores]"""
     core_probe: NonNegative | None = None
-    """CPU time of a fixed piece of arithmetic while the median call ran: how fast the core was just then. [s]"""
+    """CPU time of a fixed piece of work while the median call ran: how fast the core was just then. [s]"""
+    memory_probe: NonNegative | None = None
+    """That of its part that waits for memory. [s]"""
 
 
 class Runtime(Observed):

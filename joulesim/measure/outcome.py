@@ -99,7 +99,9 @@ class Question(Observed):
     cpu_time: NonNegative | None = None
     """[s]"""
     core_probe: NonNegative | None = None
-    """CPU time of a fixed piece of arithmetic between the calls, over their time: how fast the core was. [s]"""
+    """CPU time of a fixed piece of work between the calls, over their time: how fast the core was. [s]"""
+    memory_probe: NonNegative | None = None
+    """That of its part that waits for memory. [s]"""
     correct: bool
     failed: bool = False
 

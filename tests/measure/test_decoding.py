@@ -7,6 +7,7 @@ import pytest
 
 from joulesim.measure.parity import compare
 from joulesim.measure.runtimes import decoding
+from joulesim.measure.runtimes.base import Pace
 from joulesim.measure.runtimes.decoding import answer, copied
 from joulesim.measure.runtimes.kv_state import repeated
 
@@ -69,10 +70,11 @@ def test_length_and_stop_texts():
 
 
 def test_a_probe_between_calls_is_no_part_of_the_time(monkeypatch):
-    monkeypatch.setattr(decoding, "probe", lambda: 10.0)
+    monkeypatch.setattr(decoding, "probe", lambda: Pace(10.0, 4.0))
     found, _ = answer(Rows(), "12", 3, [], probed=True)
     plain, _ = answer(Rows(), "12", 3, [])
     assert (found.text, plain.core_probe) == (plain.text, None) and found.core_probe == pytest.approx(10.0)
+    assert plain.memory_probe is None and found.memory_probe == pytest.approx(4.0)
     assert found.cpu_time + 10.0 * (found.calls + 1) == pytest.approx(0.0, abs=1.0)  # the fake probes took no time
 
 

@@ -10,7 +10,7 @@ from joulesim.measure import synth
 from joulesim.measure.parity import Parity
 from joulesim.measure.probe import trial
 from joulesim.measure.runtimes import base
-from joulesim.measure.runtimes.base import Answer, Settings, repeat
+from joulesim.measure.runtimes.base import Answer, Pace, Settings, repeat
 from joulesim.measure.worker import Worker, WorkerError
 
 TINY = synth.Shape(width=256, layers=2, heads=4, kv_heads=2, ffn=512, vocabulary=600)
@@ -127,7 +127,7 @@ def test_a_probe_of_the_core_stands_beside_every_repeat_in_cpu_time():
     for clock, probed in (("cpu", True), ("wall", False)):
         times = repeat(lambda: None, lambda: None, clock, 0.0, 0.05, 3)
         assert len(times.probe) == (len(times.cpu) if probed else 0)
-        assert all(t > 0 for t in times.probe)
+        assert all(0 < p.memory < p.core for p in times.probe)
 
 
 def spin(seconds):
@@ -141,7 +141,7 @@ def spin(seconds):
 def test_a_call_finds_empty_caches_in_cpu_time_and_others_follow_at_once(monkeypatch, clock, around):
     did = []
     monkeypatch.setattr(base, "evict", lambda: did.append("evict"))
-    monkeypatch.setattr(base, "probe", lambda: did.append("probe") or 1.0)
+    monkeypatch.setattr(base, "probe", lambda: did.append("probe") or Pace(1.0, 0.5))
     repeat(lambda: did.append("call"), lambda: did.append("cut"), clock, 0.0, 0.0, 1)
     assert did == [*around, "call", "cut", *around]
 
@@ -153,9 +153,9 @@ def test_eviction_reads_more_than_a_cache_keeps():
 def test_the_probe_behind_a_call_is_the_one_before_the_next(monkeypatch):
     numbers = count(100.0)
     monkeypatch.setattr(base, "evict", lambda: None)
-    monkeypatch.setattr(base, "probe", lambda: next(numbers))
+    monkeypatch.setattr(base, "probe", lambda: Pace(next(numbers), 50.0))
     times = repeat(lambda: spin(0.03), lambda: None, "cpu", 0.0, 0.6, 3)
-    assert times.probe == [100.5 + i for i in range(len(times.cpu))] and len(times.cpu) == len(times.wall) >= 3
+    assert times.probe == [(100.5 + i, 50.0) for i in range(len(times.cpu))] and len(times.cpu) == len(times.wall) >= 3
 
 
 @pytest.mark.parametrize(("between", "kept"), [([1.0, 1.05], [1.025] * 3), ([1.0, 1.2], [1.1] * 3),
@@ -163,9 +163,10 @@ def test_the_probe_behind_a_call_is_the_one_before_the_next(monkeypatch):
                          ids=["steady", "never steady", "now and then"])
 def test_a_repeat_during_which_the_core_changed_does_not_count_where_others_do(monkeypatch, between, kept):
     probed = cycle(between)
-    monkeypatch.setattr(base, "probe", lambda: next(probed))
+    monkeypatch.setattr(base, "probe", lambda: Pace(next(probed), 0.5))
     times = repeat(lambda: spin(0.03), lambda: None, "cpu", 0.0, 0.4, 3)
-    assert times.probe[:3] == kept and set(times.probe) == set(kept)
+    cores = [p.core for p in times.probe]
+    assert cores[:3] == kept and set(cores) == set(kept)
     assert len(times.cpu) == len(times.wall) == len(times.probe)
 
 

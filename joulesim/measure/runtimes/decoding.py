@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from joulesim.measure.runtimes.base import Answer, probe
+from joulesim.measure.runtimes.base import Answer, Pace, probe
 
 
 class Cache(Protocol):
@@ -89,11 +89,12 @@ def answer(cache: Cache, prompt: str | list[int], max_tokens: int, held: list[in
     held = text[:-1] if times else wanted
     cache.cut(len(held))
     speculative = draft_length > 0
-    spent, core = (cache.spent, cache.core) if probed else (0.0, None)
+    spent, pace = (cache.spent, cache.pace) if probed else (0.0, None)
+    core, memory = pace or (None, None)
     return Answer(
         text=said, prompt_tokens=len(wanted), cached_tokens=reused, output_tokens=len(times), token_times=tuple(times),
-        time=time.perf_counter() - wall - spent, cpu_time=time.process_time() - cpu - spent, core_probe=core,
-        finish=finish, calls=counts["calls"],
+        time=time.perf_counter() - wall - spent, cpu_time=time.process_time() - cpu - spent,
+        core_probe=core, memory_probe=memory, finish=finish, calls=counts["calls"],
         **({key: counts[key] for key in ("drafted", "verified", "accepted")} if speculative else {}),
     ), held
 
@@ -103,7 +104,7 @@ class _Probed:
 
     def __init__(self, cache: Cache):
         self._cache, self.model, self.logits, self.cut = cache, cache.model, cache.logits, cache.cut
-        self._last, self._time, self._ratios = probe(), 0.0, 0.0
+        self._last, self._time, self._ratios = probe(), 0.0, [0.0, 0.0]
         self.spent = 0.0
         """CPU time of the probes since the first. [s]"""
 
@@ -113,14 +114,14 @@ class _Probed:
         self._cache.feed(tokens, start, every)
         took = time.process_time() - began
         before, self._last = self._last, probe()
-        self.spent += self._last
+        self.spent += self._last.core
         self._time += took
-        self._ratios += took / ((before + self._last) / 2)
+        self._ratios = [so_far + 2 * took / (a + b) for so_far, a, b in zip(self._ratios, before, self._last, strict=True)]
 
     @property
-    def core(self) -> float | None:
-        """Probe that all calls together took: a probe that was pushed aside counts little. [s]"""
-        return self._time / self._ratios if self._ratios else None
+    def pace(self) -> Pace | None:
+        """Probe that all calls together took: a probe that was pushed aside counts little."""
+        return Pace(*(self._time / ratios for ratios in self._ratios)) if all(self._ratios) else None
 
 
 def _accept(cache: Cache, drafted: list[int], counts: dict[str, int]) -> list[int]:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from joulesim.measure.runtimes.base import Answer, Call, Runtime
+from joulesim.measure.runtimes.base import Answer, Call, Runtime, looked_at
 
 
 class Engine(Runtime):
@@ -61,7 +61,7 @@ class Engine(Runtime):
             return 1e-3 * call.rows
         embedding = s["vocabulary"] * s["width"]
         products = (s["parameters"] - embedding) * _per_row(call.rows) + embedding * _per_row(call.outputs)
-        looked = call.rows * (call.depth + (call.tokens + 1) / 2)
+        looked = call.sequences * looked_at(call.tokens, call.depth)
         attention = 4 * s["layers"] * s["heads"] * s["head_channels"] * looked
         return 2e-5 + 1e-5 * s["layers"] + _SPEED.get(s["weights"], 3e-11) * products + 8e-11 * attention
 
