@@ -19,7 +19,7 @@ from joulesim.measure.answers import seconds
 from joulesim.measure.outcome import Question
 from joulesim.measure.record import Record
 from joulesim.measure.task import per_correct
-from joulesim.validate.local_points import Points, imagined, multiplied
+from joulesim.validate.local_points import Points, imagined, multiplied, slowness
 from joulesim.validate.local_result import FitResult
 
 LEVELS = (0.8, 0.95)
@@ -161,13 +161,13 @@ def _calls(result: FitResult, record: Record) -> tuple[Points, np.ndarray, np.nd
     for q in record.questions:
         if not q.prompt:
             continue  # a failed request, that nobody counted
-        slowness = q.core_probe / best if q.core_probe and best else 1.0
-        made.append((_prefill(q), 1, slowness))
+        slow = slowness(q, best)
+        made.append((_prefill(q), 1, slow))
         if steps := (max(q.output - 1, 0) if q.calls is None else q.calls):
             halfway = q.prompt + (steps - 1) / 2  # time is linear in the depth
-            made.append(({"phase": "decode", "sequences": 1, "tokens": 1, "depth": halfway}, steps, slowness))
-    calls, often, slowness = zip(*made, strict=True)
-    points = imagined(calls, record.scenario["model"], _weights(record), record.runtime.settings.get("microbatch"), slowness)
+            made.append(({"phase": "decode", "sequences": 1, "tokens": 1, "depth": halfway}, steps, slow))
+    calls, often, slow = zip(*made, strict=True)
+    points = imagined(calls, record.scenario["model"], _weights(record), record.runtime.settings.get("microbatch"), slow)
     return points, np.array(often), np.array([call["phase"] for call in calls])
 
 

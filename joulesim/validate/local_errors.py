@@ -64,7 +64,8 @@ def noise(fitted: LocalFit, calls: Points) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0), np.empty(0)
     most = max(map(len, again.rounds))
     # a call of fewer rounds than others repeats its last one
-    time, slowness = np.array([rounds + rounds[-1:] * (most - len(rounds)) for rounds in again.rounds]).T
+    rounds = np.array([rounds + rounds[-1:] * (most - len(rounds)) for rounds in again.rounds]).swapaxes(0, 1)
+    time, slowness = rounds[..., 0], rounds[..., 1:]
     left = [t / fitted.predict(replace(again, slowness=s)) for t, s in zip(time, slowness, strict=True)]
     return _apart(np.array(left)), _apart(time)
 

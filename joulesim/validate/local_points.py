@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from joulesim.errors import Fault, InputError
 from joulesim.measure.record import Record
+from joulesim.measure.runtimes.base import looked_at
 
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q5_k": 5.5, "q5_0": 5.5, "q5_1": 6,
         "q4_k": 4.5, "q4_0": 4.5, "q4_1": 5, "q3_k": 3.4375, "q2_k": 2.625, "iq4_xs": 4.25, "iq4_nl": 4.5}
@@ -25,8 +26,8 @@ class Points:
 
     time: np.ndarray
     """Over all rounds. [s]"""
-    rounds: list[list[tuple[float, float]]]
-    """Time and slowness, round by round. [s], [1]"""
+    rounds: list[list[tuple[float, float, float]]]
+    """Time and slowness, round by round. [s], [1], [1]"""
     records: list[Record]
     """The first record of each."""
     layers: np.ndarray
@@ -34,14 +35,23 @@ class Points:
     sequences: np.ndarray
     queries: np.ndarray
     passes: np.ndarray
-    element_work: np.ndarray
+    norm_work: np.ndarray
+    """Channels that are normalised, over all rows and layers."""
+    silu_work: np.ndarray
+    """Channels that pass a SiLU gate, likewise."""
+    gelu_work: np.ndarray
+    """Channels that pass a GELU gate, likewise."""
     looks: np.ndarray
     """Query heads times positions that each looks at, over all layers."""
     head_width: np.ndarray
     """Channels of a head."""
     bytes: np.ndarray
+    layer_cache: np.ndarray
+    """Keys and values that one sequence has in one layer. [B]"""
+    passed_over: np.ndarray
+    """Those of all layers and sequences, once for each query head. [B]"""
     slowness: np.ndarray
-    """Core probe over the best one of all records; 1 without. [1]"""
+    """How much longer than at best the probe's arithmetic and its streaming took; 1 without a probe. [call, 2]"""
     owner: np.ndarray
     """Call that a matrix belongs to."""
     matrix_format: np.ndarray
@@ -98,22 +108,22 @@ def points(records: Iterable[Record], joined: bool = True) -> Points:
     for record in usable:
         groups.setdefault((record.campaign.point, 0 if joined else record.campaign.repeat), []).append(record)
     columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
-    best = min((r.state.core_probe for r in usable if r.state.core_probe), default=None)
+    best = np.min([p for r in usable if (p := pace(r.state))] or [(1.0, 1.0)], axis=0)
     for group in groups.values():
         times = [record.latency.e2e_latency.median for record in group]
-        slow = [record.state.core_probe / best if best and record.state.core_probe else 1.0 for record in group]
+        slow = [slowness(record.state, best) for record in group]
         first = group[0]
         scenario = first.scenario
         _add(columns, scenario["call"], scenario["model"], scenario["weights"], first.runtime.settings.get("microbatch"))
         columns["time"].append(_geometric_mean(times))
         columns["slowness"].append(_geometric_mean(slow))
-        columns["rounds"].append(list(zip(times, slow, strict=True)))
+        columns["rounds"].append([(time, *pair) for time, pair in zip(times, slow, strict=True)])
         columns["records"].append(first)
     return _arrays(columns)
 
 
 def imagined(calls: Iterable[Mapping[str, Any]], model: Mapping[str, Any], weights: str, microbatch: int | None,
-             slowness: Sequence[float]) -> Points:
+             slowness: Sequence[tuple[float, float]]) -> Points:
     """Calls of a model that nobody timed on their own, such as those of an answer."""
     columns: dict[str, list] = {name: [] for name in Points.__dataclass_fields__}
     for call in calls:
@@ -123,8 +133,30 @@ def imagined(calls: Iterable[Mapping[str, Any]], model: Mapping[str, Any], weigh
                               "records": [None] * n})
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
+class Probed(Protocol):
+    """What says how fast the core was: :class:`~joulesim.measure.conditions.State` or a question of a task."""
+
+    core_probe: float | None
+    memory_probe: float | None
+
+
+def pace(seen: Probed) -> tuple[float, float] | None:
+    """What the probe's arithmetic and its streaming took; its whole twice where a record does not tell them apart. [s]"""
+    if not seen.core_probe:
+        return None
+    if not seen.memory_probe:
+        return seen.core_probe, seen.core_probe
+    return seen.core_probe - seen.memory_probe, seen.memory_probe
+
+
+def slowness(seen: Probed, best: Sequence[float] | None) -> tuple[float, float]:
+    """What the probe took, over the best; 1 without. [1]"""
+    found = pace(seen)
+    return (found[0] / best[0], found[1] / best[1]) if found and best is not None else (1.0, 1.0)
+
+
+def _geometric_mean(values: Sequence) -> np.ndarray:
+    return np.exp(np.mean(np.log(values), axis=0))
 
 
 def _arrays(columns: Mapping[str, list]) -> Points:
@@ -160,7 +192,7 @@ def _check_alike(records: Sequence[Record]) -> None:
             faults.append(Fault("records", f"expected one {what}, got {', '.join(found)}", "fit each on its own"))
     for record in records:
         model = record.scenario["model"]
-        if not (model.get("matrices") or model.get("shape")):
+        if not (model.get("gate_channels") or model.get("shape")):
             faults.append(Fault(f"record {record.campaign.point}", "expected what the model consists of, got its name alone",
                                 "measure again and give the file that the server runs, --model NAME=PATH"))
             break
@@ -176,9 +208,11 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     rows = call["sequences"] * call["tokens"]
     outputs = rows if call["phase"] == "chunk" else call["sequences"]
     passes = -(-rows // (microbatch or 512))
-    read = 2 * model["layers"] * (model.get("kv_heads") or model["heads"]) * model["head_dim"] * _CACHE_ELEMENT
-    looked = call["sequences"] * call["tokens"] * (call["depth"] + (call["tokens"] + 1) / 2)
-    stored = read * call["sequences"] * (call["depth"] + call["tokens"]) * passes
+    position = 2 * (model.get("kv_heads") or model["heads"]) * model["head_dim"] * _CACHE_ELEMENT
+    cached = position * (call["depth"] + call["tokens"])
+    looked = call["sequences"] * looked_at(call["tokens"], call["depth"])
+    cached_in_all = cached * model["layers"] * call["sequences"] * passes
+    stored = cached_in_all
     share = (model.get("experts_used") or 1) / (model.get("experts") or 1)
     for place, height, width, kind, count in multiplied(model["matrices"], weights):
         batch = outputs if place == "output" else rows / passes
@@ -191,9 +225,12 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
         stored += height * width * times_used * BITS.get(kind, 8) / 8
     for name, value in (
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
-        ("passes", passes), ("element_work", model["layers"] * rows * model["width"]),
+        ("passes", passes), ("norm_work", model["layers"] * rows * model["norm_channels"]),
+        *((f"{gate}_work", model["layers"] * rows * model["gate_channels"] * (model["activation"] == gate))
+          for gate in ("silu", "gelu")),
         ("looks", model["layers"] * model["heads"] * looked),
         ("head_width", model["head_dim"]), ("bytes", stored),
+        ("layer_cache", cached), ("passed_over", model["heads"] * cached_in_all),
     ):
         columns[name].append(value)
 
@@ -219,4 +256,7 @@ def _of_shape(shape: dict[str, Any] | None, weights: str) -> dict[str, Any]:
     matrices = [("output", shape["vocabulary"], width, weights, 1), ("layer", queries, width, weights, layers),
                 ("layer", keys, width, weights, 2 * layers), ("layer", width, queries, weights, layers),
                 ("layer", shape["ffn"], width, weights, 2 * layers), ("layer", width, shape["ffn"], weights, layers)]
-    return {**shape, "head_dim": head_dim, "matrices": matrices}
+    gemma = shape.get("family") == "gemma3"
+    norms = 4 * width + queries + keys if gemma else 2 * width
+    return {**shape, "head_dim": head_dim, "matrices": matrices, "norm_channels": norms,
+            "gate_channels": shape["ffn"] * (shape.get("experts_used") or 1), "activation": "gelu" if gemma else "silu"}

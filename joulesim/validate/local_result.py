@@ -26,10 +26,13 @@ from joulesim.validate.local_points import BITS, Points, points
 PHASES = ("decode", "chunk", "prefill")
 IDENTIFIES = {
     "per_call": "calls of a model of one thin layer", "per_layer": "shapes of equal size and other depth",
-    "per_layer_row_channel": "deep and narrow shapes at many rows", "per_sequence_layer": "batches of a tiny model",
+    "norm": "deep and narrow shapes at many rows", "silu": "a narrow shape with a wide gate at many rows",
+    "gelu": "a narrow shape of family gemma3 with a wide gate at many rows", "per_sequence_layer": "batches of a tiny model",
     "stream": "a model larger than the cache at one row",
     "resident_bytes": "models on both sides of the cache's size",
+    "pass": "deep caches of a shape with many heads", "near_cache": "depths on both sides of a second-level cache",
     "core_exponent": "small models while the core is slowed by neighbours and while it is not",
+    "memory_exponent": "small models while memory is slowed by neighbours and while it is not",
     "stream_exponent": "models larger than the cache while the core is slowed and while it is not",
     "extra_columns": "shapes of equal size and other width",
     "attention": "calls of that many rows a sequence at two depths, by a shape with heads of that many channels",

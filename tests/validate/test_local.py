@@ -14,6 +14,7 @@ from joulesim.catalogue import data_root
 from joulesim.cli import main
 from joulesim.errors import InputError
 from joulesim.measure.campaign import Runner
+from joulesim.measure.conditions import State
 from joulesim.measure.plan import read_campaign
 from joulesim.measure.records import read_records
 from joulesim.validate import local, local_errors, local_points
@@ -43,7 +44,7 @@ def test_rounds_are_joined_or_calls_of_their_own(records, calls):
     assert all(len(rounds) == 2 for rounds in calls.rounds)
     apart = local_points.points(read_records(records), joined=False)
     assert len(apart) == 230
-    assert sorted(apart.time) == pytest.approx(sorted(time for rounds in calls.rounds for time, _ in rounds))
+    assert sorted(apart.time) == pytest.approx(sorted(time for rounds in calls.rounds for time, *_ in rounds))
     assert calls.time == pytest.approx([np.sqrt(first[0] * second[0]) for first, second in calls.rounds])
 
 
@@ -51,7 +52,8 @@ def test_held_out_calls_are_found_again(calls, fitted):
     found = {(e.axis, e.phase): e for e in local_errors.held_out(fitted, calls)}
     assert {"shape", "batch", "depth", "prompt", "all"} == {axis for axis, _ in found}
     for errors in found.values():
-        assert errors.median < 2.0 and errors.p90 < 3.0
+        known = 2.0 if errors.axis != "depth" else 3.0  # what 4,096 tokens overflow, no fitted call does
+        assert errors.median < known and errors.p90 < 3.0
         assert errors.passed
 
 
@@ -87,7 +89,7 @@ def test_a_slow_core_is_not_a_slow_kernel(records, fitted):
     calls = local_points.points(slowed(records))
     again = local.fit(calls.of(lambda r: r.campaign.role == "fit"))
     of, known = ({c.name: c.value for c in f.constants()} for f in (again, fitted))
-    assert of["core_exponent"] == pytest.approx(1.0, abs=0.1)
+    assert of["core_exponent"] + of["memory_exponent"] == pytest.approx(1.0, abs=0.1)  # both parts slowed alike
     assert of["q4_0@512"] == pytest.approx(known["q4_0@512"], rel=0.1)
     assert all(e.passed for e in local_errors.held_out(again, calls))
 
@@ -101,11 +103,12 @@ def test_noise_is_what_the_probe_leaves(records, calls, fitted):
 
 
 def test_rows_between_two_entries_lie_on_a_line(fitted):
-    model = {"layers": 4, "width": 512, "heads": 8, "head_dim": 64, "matrices": [["layer", 512, 512, "q4_0", 400]]}
+    model = {"layers": 4, "heads": 8, "head_dim": 64, "norm_channels": 1024, "gate_channels": 1536, "activation": "silu",
+             "matrices": [["layer", 512, 512, "q4_0", 400]]}
 
     def step(rows):
         call = {"phase": "prefill", "sequences": 1, "tokens": rows, "depth": 0}
-        one = local_points.imagined([call], model, "q4_0", 100_000, [1.0])
+        one = local_points.imagined([call], model, "q4_0", 100_000, [(1.0, 1.0)])
         return fitted.predict(one)[0] - fitted.predict(dataclasses.replace(one, matrix_rows=0 * one.matrix_rows))[0]
 
     table = dict(zip(local.ROWS, fitted.table()["q4_0"], strict=True))
@@ -114,6 +117,65 @@ def test_rows_between_two_entries_lie_on_a_line(fitted):
         line = np.interp(middle, [low, high], [step(low), step(high)])
         assert step(middle) == pytest.approx(line) and step(low) / low == pytest.approx(table[low] / table[1] * step(1))
     assert step(2048) == pytest.approx(4 * step(512))
+
+
+SIZES = {"layers": 3, "heads": 8, "kv_heads": 2, "head_dim": 64, "norm_channels": 1024, "gate_channels": 1536,
+         "activation": "silu", "matrices": [["layer", 512, 512, "q4_0", 3]]}
+
+
+def one_call(tokens=1, depth=0, sequences=1, **changes):
+    call = {"phase": "prefill", "sequences": sequences, "tokens": tokens, "depth": depth}
+    return local_points.imagined([call], SIZES | changes, "q4_0", 512, [(1.0, 1.0)])
+
+
+@pytest.mark.parametrize(("tokens", "depth", "seen"), [
+    (1, 100, 101), (8, 100, 8 * 104.5), (63, 0, 63 * 32),
+    (64, 0, 64 * 64), (65, 0, 3 * 64 * 64), (128, 0, 3 * 64 * 64), (64, 1, 2 * 64 * 64), (256, 0, 10 * 64 * 64),
+])
+def test_many_rows_look_at_whole_tiles_that_the_mask_leaves(tokens, depth, seen):
+    assert one_call(tokens, depth).looks == pytest.approx(3 * 8 * seen)
+    assert one_call(tokens, depth, sequences=5).looks == pytest.approx(5 * 3 * 8 * seen)
+
+
+def test_what_stands_around_the_matrices_is_counted_by_its_kind():
+    one = one_call(7, activation="gelu")
+    assert (one.norm_work, one.silu_work, one.gelu_work) == (3 * 7 * 1024, 0, 3 * 7 * 1536)
+    assert one_call(7).silu_work == 3 * 7 * 1536
+
+
+def fit_with(fitted, **values):
+    """A fit in which some constants are others."""
+    logs = fitted.logs.copy()
+    for name, value in values.items():
+        logs[fitted.names.index(name)] = np.log(value)
+    return dataclasses.replace(fitted, logs=logs)
+
+
+def test_heads_pass_over_keys_of_others_once_a_layer_has_more_than_a_cache_holds(fitted):
+    a_position = 2 * 2 * 64 * 2  # keys and values of two heads in 16 bits
+    free, dear = (fit_with(fitted, near_cache=1000 * a_position, **{"pass": rate}) for rate in (1e-30, 1e-9))
+    for depth, over in ((99, 0), (999, 0), (1999, 1000), (7999, 7000)):
+        calls = one_call(depth=depth)
+        extra = dear.predict(calls)[0] - free.predict(calls)[0]
+        assert extra == pytest.approx(1e-9 * 3 * 8 * over * a_position, abs=1e-12)
+    few = one_call(depth=7999, kv_heads=1)
+    assert dear.predict(few)[0] - free.predict(few)[0] == pytest.approx(1e-9 * 3 * 8 * 3000 * a_position)
+
+
+def test_arithmetic_and_memory_slow_down_apart(fitted):
+    powers = fit_with(fitted, core_exponent=1.0, memory_exponent=1e-9, stream_exponent=1.0)
+    calls = one_call(depth=500)
+    alone = fit_with(powers, stream=1e-30, **{"pass": 1e-30}).predict(calls)[0]
+    both = powers.predict(calls)[0]
+    for arithmetic, memory in ((1.5, 1.0), (1.0, 2.0), (1.3, 1.7)):
+        slow = dataclasses.replace(calls, slowness=np.array([[arithmetic, memory]]))
+        assert powers.predict(slow)[0] == pytest.approx(arithmetic * alone + memory * (both - alone))
+
+
+def test_a_record_that_does_not_tell_the_probe_s_parts_apart_counts_its_whole():
+    seen = [State(core_probe=3e-3), State(core_probe=3e-3, memory_probe=1e-3), State()]
+    assert [local_points.pace(s) for s in seen] == [(3e-3, 3e-3), (pytest.approx(2e-3), 1e-3), None]
+    assert [local_points.slowness(s, (1e-3, 5e-4)) for s in seen[1:]] == [(pytest.approx(2.0), 2.0), (1.0, 1.0)]
 
 
 def test_a_format_that_was_never_seen_is_the_mean_of_the_others(calls, fitted):

@@ -81,13 +81,13 @@ def test_wrong_answers_are_paid_for(fitted):
 
 def test_a_slow_core_makes_slow_answers(fitted):
     record, probe = task(fitted.calls.records[0]), 1e-4
-    known = FitResult(replace(fitted.fitted, best_probe=probe), fitted.calls)
+    known = FitResult(replace(fitted.fitted, best_probe=(probe, probe)), fitted.calls)
     quick, slow = (record.model_copy(update={"questions": tuple(
         q.model_copy(update={"core_probe": s * probe}) for q in record.questions)}) for s in (1.0, 1.5))
-    exponent = {c.name: c.value for c in fitted.constants()}["core_exponent"]
+    powers = {c.name: c.value for c in fitted.constants()}
     ratio = compare(known, slow).predicted.value / compare(known, quick).predicted.value
     assert compare(known, record).reason == "the fit knows how fast its core was, the answers do not (this engine probes no core)"
-    assert ratio == pytest.approx(1.5**exponent, rel=0.1) and ratio > 1.1
+    assert ratio == pytest.approx(1.5 ** (powers["core_exponent"] + powers["memory_exponent"]), rel=0.1) and ratio > 1.1
 
 
 @pytest.mark.parametrize(("changes", "reason"), [
