@@ -167,7 +167,10 @@ class Matrices(NamedTuple):
     """Equal matrices of a file."""
 
     place: str
-    """``embedding``, ``output`` or ``layer``."""
+    """
+    ``embedding``, ``output``, ``layer``, ``expert`` for those of routed experts, or ``last`` for others that come behind the
+    attention of the last layer.
+    """
     rows: int
     columns: int
     format: str
@@ -178,7 +181,8 @@ def matrices(path: str | os.PathLike) -> list[Matrices]:
     """
     Matrices of a ``.gguf`` by place, size and format, as they are stored and not as the file's name says.
 
-    A tied embedding is listed at both of its places. Matrices of experts are counted expert by expert.
+    A tied embedding is listed at both of its places. Matrices of experts are counted expert by expert. What the last layer
+    does behind its attention llama.cpp does for those rows alone whose logits are wanted (``inp_out_ids`` of its graphs).
     """
     return _matrices(read_table(path))
 
@@ -186,12 +190,16 @@ def matrices(path: str | os.PathLike) -> list[Matrices]:
 def _matrices(table: Table) -> list[Matrices]:
     found: dict[tuple[str, int, int, str], int] = {}
     names = {tensor.name for tensor in table.tensors}
+    family = table.keys.get("general.architecture", "")
+    behind = f"blk.{table.keys.get(f'{family}.block_count', 0) - 1}.ffn_"
     for tensor in table.tensors:
         columns, *others = tensor.size
         if not others:
             continue
         rows, copies = others[0], int(np.prod(others[1:], initial=1))
-        places = ["layer"] if tensor.name.startswith("blk.") else []
+        places = []
+        if tensor.name.startswith("blk."):
+            places = ["expert" if others[1:] else "last" if tensor.name.startswith(behind) else "layer"]
         if tensor.name == "token_embd.weight":
             places = ["embedding"] if "output.weight" in names else ["embedding", "output"]
         elif tensor.name == "output.weight":

@@ -25,6 +25,8 @@ in the median where a table is off by 3 %. Between two entries it is a line; the
 heights of tiles, and around eight, where another kernel may take over. :math:`a_d(n)` is a table over channels a head and
 rows a sequence, log-log between entries: kernels are written for some head widths, and one of llama.cpp's for the CPU took
 2.8 times as long a position with 96 channels as with 128. From 64 rows a sequence attention takes whole tiles.
+
+What llama.cpp's last layer does behind its attention, and the output matrix, have the rows whose logits are wanted.
 """
 
 from __future__ import annotations

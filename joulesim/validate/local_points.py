@@ -214,19 +214,24 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     cached_in_all = cached * model["layers"] * call["sequences"] * passes
     stored = cached_in_all
     share = (model.get("experts_used") or 1) / (model.get("experts") or 1)
+    trimmed = any(m[0] == "last" for m in model["matrices"])
+    behind = (model["layers"] - trimmed) * rows + trimmed * outputs
     for place, height, width, kind, count in multiplied(model["matrices"], weights):
-        batch = outputs if place == "output" else rows / passes
-        times_used = count * (1 if place == "output" else passes) * (share if model.get("experts") else 1)
+        few = place in ("output", "last")
+        batch = outputs if few else rows / passes
+        times_used = count * (1 if few else passes) * (share if place == "expert" else 1)
         columns["owner"].append(owner)
         columns["matrix_format"].append(kind)
         columns["matrix_rows"].append(height * times_used)
         columns["matrix_columns"].append(width)
         columns["matrix_batch"].append(batch)
         stored += height * width * times_used * BITS.get(kind, 8) / 8
+        if place == "output":
+            stored += 3 * 4 * outputs * height  # logits in 32 bits: written, read and written where the caller finds them
     for name, value in (
         ("layers", model["layers"]), ("rows", rows), ("sequences", call["sequences"]), ("queries", call["tokens"]),
-        ("passes", passes), ("norm_work", model["layers"] * rows * model["norm_channels"]),
-        *((f"{gate}_work", model["layers"] * rows * model["gate_channels"] * (model["activation"] == gate))
+        ("passes", passes), ("norm_work", (model["layers"] * rows + behind) / 2 * model["norm_channels"]),
+        *((f"{gate}_work", behind * model["gate_channels"] * (model["activation"] == gate))
           for gate in ("silu", "gelu")),
         ("looks", model["layers"] * model["heads"] * looked),
         ("head_width", model["head_dim"]), ("bytes", stored),

@@ -149,6 +149,12 @@ def test_a_context_of_several_sequences_has_a_stream_for_each():
     assert bytes(repeated(state(2), 5, 3)) == struct.pack("<I", 3) + alone[4:] + bytes(8)  # no cells in the others
 
 
+@pytest.mark.parametrize("layers", [2, 0])
+def test_layers_that_look_through_a_window_have_a_cache_of_their_own_behind(layers):
+    assert bytes(repeated(state(2, layers, header=b"magic...") + state(2, row=8), 5)) == (
+        state(5, layers, header=b"magic...") + state(5, row=8))
+
+
 def test_an_unknown_layout_is_left_alone():
     assert repeated(b"", 5) is None
     assert repeated(b"\x07" * 400, 5) is None

@@ -37,17 +37,18 @@ def test_matrices_are_counted_where_they_are_used(tmp_path):
     path = synth.write(tmp_path / "m.gguf", TINY, "q8_0")
     found = {(m.place, m.rows, m.columns): (m.format, m.count) for m in synth.matrices(path)}
     assert found[("output", 512, 256)] == found[("embedding", 512, 256)] == ("q8_0", 1)
-    assert found[("layer", 512, 256)] == ("q8_0", 4)
+    assert found[("layer", 512, 256)] == found[("last", 512, 256)] == ("q8_0", 2)  # gate and up of two layers
+    assert found[("layer", 256, 512)] == found[("last", 256, 512)] == ("q8_0", 1)
     assert found[("layer", 128, 256)] == ("q8_0", 4)
     untied = synth.write(tmp_path / "u.gguf", TINY.model_copy(update={"tied": False}), "f16")
-    assert {m.place for m in synth.matrices(untied)} == {"output", "embedding", "layer"}
+    assert {m.place for m in synth.matrices(untied)} == {"output", "embedding", "layer", "last"}
 
 
 def test_experts(tmp_path):
     shape = TINY.model_copy(update={"experts": 4, "experts_used": 2})
     found = synth.matrices(synth.write(tmp_path / "m.gguf", shape, "q4_0"))
-    assert ("layer", 4, 256, "f32", 2) in found
-    assert ("layer", 512, 256, "q4_0", 16) in found
+    assert ("layer", 4, 256, "f32", 1) in found and ("last", 4, 256, "f32", 1) in found  # routers
+    assert ("expert", 512, 256, "q4_0", 16) in found and ("expert", 256, 512, "q4_0", 8) in found
 
 
 @pytest.mark.parametrize(("family", "norms", "gate"), [("llama", 2 * 256, "silu"), ("gemma3", 4 * 256 + 6 * 32, "gelu")])

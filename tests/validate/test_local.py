@@ -137,6 +137,23 @@ def test_many_rows_look_at_whole_tiles_that_the_mask_leaves(tokens, depth, seen)
     assert one_call(tokens, depth, sequences=5).looks == pytest.approx(5 * 3 * 8 * seen)
 
 
+def test_the_last_layer_ends_with_the_rows_whose_logits_are_wanted():
+    parts = [["layer", 512, 512, "q4_0", 2], ["last", 512, 512, "q4_0", 1], ["output", 900, 512, "q4_0", 1]]
+    alone, one = one_call(7, matrices=parts[:2]), one_call(7, matrices=parts)
+    assert one.matrix_batch.tolist() == [7, 1, 1] and one.silu_work == (2 * 7 + 1) * 1536
+    assert one.norm_work == pytest.approx((2.5 * 7 + 0.5) * 1024)
+    assert one.bytes - alone.bytes == pytest.approx(900 * 512 * 4.5 / 8 + 3 * 4 * 900)  # the matrix, and logits thrice
+    verified = local_points.imagined([{"phase": "chunk", "sequences": 1, "tokens": 7, "depth": 0}], SIZES | {"matrices": parts},
+                                     "q4_0", 512, [(1.0, 1.0)])
+    assert verified.matrix_batch.tolist() == [7, 7, 7] and verified.silu_work == 3 * 7 * 1536
+
+
+def test_of_experts_those_that_a_token_is_sent_to_count():
+    parts = [["layer", 512, 512, "q4_0", 3], ["expert", 512, 512, "q4_0", 24], ["output", 900, 512, "q4_0", 1]]
+    one = one_call(matrices=parts, experts=8, experts_used=2)
+    assert one.matrix_rows.tolist() == [3 * 512, 24 / 4 * 512, 900]
+
+
 def test_what_stands_around_the_matrices_is_counted_by_its_kind():
     one = one_call(7, activation="gelu")
     assert (one.norm_work, one.silu_work, one.gelu_work) == (3 * 7 * 1024, 0, 3 * 7 * 1536)

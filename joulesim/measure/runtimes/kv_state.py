@@ -6,7 +6,8 @@ to last, so anything unexpected in it gives ``None`` and the caller computes the
 
 References
 ----------
-ggml-org/llama.cpp ``src/llama-kv-cache.cpp``, ``state_write``, ``state_write_meta``, ``state_write_data``.
+ggml-org/llama.cpp ``src/llama-kv-cache.cpp``, ``state_write``, ``state_write_meta``, ``state_write_data``;
+``src/llama-kv-cache-iswa.cpp``, ``state_write``: where some layers look through a window, theirs is a second cache behind.
 """
 
 from __future__ import annotations
@@ -27,14 +28,19 @@ def repeated(state: bytes, length: int, streams: int = 1) -> bytearray | None:
     """
     for header in (0, 8):
         try:
-            return bytearray(state[:header]) + _repeated(state[header:], length, streams)
+            found, at = bytearray(state[:header]), header
+            while at < max(len(state), header + 1):  # an empty state is not a known one
+                part, at = _repeated(state, at, length, streams)
+                found += part
+            return found
         except (_Unexpected, struct.error):
             continue
     return None
 
 
-def _repeated(state: bytes, length: int, streams: int) -> bytearray:
-    at, out = 0, bytearray()
+def _repeated(state: bytes, at: int, length: int, streams: int) -> tuple[bytearray, int]:
+    """One cache of the state, repeated, and where it ends."""
+    out = bytearray()
 
     def take(form: str) -> int:
         nonlocal at
@@ -57,7 +63,7 @@ def _repeated(state: bytes, length: int, streams: int) -> bytearray:
     for position in range(length):
         out += struct.pack(f"<iI{len(names)}i", position, len(names), *names)
     transposed, layers = take("<I"), take("<I")
-    if transposed not in (0, 1) or not 0 < layers < 10_000:
+    if transposed not in (0, 1) or not 0 <= layers < 10_000:
         raise _Unexpected
     out += struct.pack("<II", transposed, layers)
     for values in (False, True):
@@ -80,6 +86,4 @@ def _repeated(state: bytes, length: int, streams: int) -> bytearray:
                 block = state[at:at + row_bytes]
                 at += row_bytes
                 out += (block * (-(-length // cells)))[:wanted]
-    if at != len(state):
-        raise _Unexpected
-    return out + bytes(4 * (streams - 1))  # no cells in the others
+    return out + bytes(4 * (streams - 1)), at  # no cells in the others
