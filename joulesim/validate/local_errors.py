@@ -37,10 +37,12 @@ class Errors(NamedTuple):
 
     @property
     def bar(self) -> tuple[float, float] | None:
-        """What is expected of it; the format axis, whose kernels nothing has measured, has no bar."""
+        """What is expected of it, of a real model over all its calls; formats whose kernels nothing has measured have none."""
         if self.axis == "format":
             return None
-        return BARS["model"] if self.axis == "model" else BARS.get(self.phase)
+        if self.axis == "model":
+            return BARS["model"] if self.phase == "all" else None
+        return BARS.get(self.phase)
 
     @property
     def passed(self) -> bool:
@@ -88,7 +90,10 @@ def held_out(fitted: LocalFit, calls: Points) -> list[Errors]:
     tested = calls.of(lambda r: r.campaign.role == "test" and set(formats_of(r)) <= set(fitted.formats))
     found = []
     for axis in _REPORTED:
-        found += _by_phase(axis, fitted, tested.of(lambda r, a=axis: r.scenario["axis"] == a))
+        mine = tested.of(lambda r, a=axis: r.scenario["axis"] == a)
+        found += _by_phase(axis, fitted, mine)
+        if axis == "model" and len(mine):
+            found.append(_summary(axis, "all", percent(fitted.predict(mine), mine), noise(fitted, mine)))
     found += _by_phase("all", fitted, tested.of(lambda r: r.scenario["axis"] != "model"))
     return found
 

@@ -40,6 +40,13 @@ def test_errors_stand_beside_the_noise_of_the_run(tmp_path):
                                "no prefill call was set aside in the formats that were fitted")
 
 
+def test_a_real_model_is_judged_over_all_its_calls(tmp_path):
+    calls = [{"phase": "decode", "sequences": 3, "depth": 64}, {"phase": "prefill", "tokens": 100}]
+    errors = [e for e in js.fit(run(tmp_path, held={**HELD, "axis": "model", "calls": calls})).errors if e.axis == "model"]
+    assert [(e.phase, e.count, e.bar) for e in errors] == [("decode", 1, None), ("prefill", 1, None), ("all", 2, (8.0, 18.0))]
+    assert errors[2].passed and not errors[2]._replace(median=8.1).passed and errors[0]._replace(median=99.0).passed
+
+
 def test_no_noise_from_one_round(tmp_path):
     held = js.fit(run(tmp_path)).held_out["decode"]
     assert held.median is not None and held.noise_median is None
