@@ -179,8 +179,8 @@ def _start(name: str, hardware: HardwareSpec | None) -> float:
     if hardware is not None:
         kind = name.partition("@")[0]
         rate = hardware.compute_rate.fp32 if kind == "f32" else hardware.matrix_rate
-        if name == "stream" and hardware.streaming_rate is not None:
-            return 1 / hardware.streaming_rate
+        if name in ("stream", "pass") and hardware.streaming_rate is not None:
+            return _PRIOR[name][0] / _PRIOR["stream"][0] / hardware.streaming_rate
         if "@" in name and rate is not None:
             # a weight and row is a product and a sum; so is a channel of a key and of a value
             return (4 * _channels(name) if kind == "attention" else 2) / rate

@@ -58,6 +58,7 @@ def test_what_nothing_was_said_about_stays_at_the_datasheet(tmp_path):
     plain, informed = js.fit(records), js.fit(records, hardware="rtx-4090")
     spec = js.load_hardware("rtx-4090")
     assert local._start("stream", spec) == 1 / spec.memory_bandwidth
+    assert local._start("pass", spec) == pytest.approx(0.02 / spec.memory_bandwidth)
     assert local._start("q4_0@1", spec) == 2 / spec.matrix_rate and local._start("per_call", spec) == 2e-5
     assert informed.unidentified["q4_0@512"] == IDENTIFIES["table"]
     assert informed.unidentified["attention@512x64"] == IDENTIFIES["attention"]
