@@ -127,7 +127,11 @@ def run_campaign(options, name: str, records: str | None, budget: float | None =
 
 def seconds(options) -> float | None:
     """Budget of the options. [s]"""
-    return None if options.minutes is None else 60 * options.minutes  # minutes
+    if options.minutes is None:
+        return None
+    if not options.minutes > 0:  # nor nan
+        raise InputError(Fault("--minutes", f"expected more than 0, got {options.minutes:g}", "leave it out for no limit"))
+    return 60 * options.minutes
 
 
 class _Bar:

@@ -33,6 +33,10 @@ def run(options) -> int:
     if options.shape not in synth.SHAPES:
         hint = did_you_mean(options.shape, synth.SHAPES) or f"there is {', '.join(synth.SHAPES)}"
         raise InputError(Fault("--shape", f"no shape {options.shape!r}", hint))
+    if options.seed < 0:
+        raise InputError(Fault("--seed", f"expected 0 or more, got {options.seed}", "any such number will do"))
+    if not options.file or os.path.isdir(options.file):
+        raise InputError(Fault("file", f"expected the name of a file, got {options.file!r}", "such as model.gguf"))
     if os.path.exists(options.file) and not options.force:
         raise InputError(Fault(options.file, "the file exists", "--force replaces it"))
     changed = {name: value for name in _SIZES if (value := getattr(options, name)) is not None}

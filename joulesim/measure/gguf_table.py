@@ -62,6 +62,10 @@ def read_table(path: str | os.PathLike) -> Table:
         raise InputError(Fault(str(path), what, "download it again")) from None
 
 
+_MOST_LAYERS = 1000
+"""Longest list of numbers that is read."""
+
+
 class _Reader:
     def __init__(self, data):
         self._data, self._at = data, 0
@@ -100,7 +104,7 @@ class _Reader:
         return self._data[self._at - length:self._at].decode()
 
     def _value(self, kind: int):
-        """A scalar or text; ``None`` for a list, which is passed over."""
+        """A scalar, text or numbers layer by layer; ``None`` for another list, which is passed over."""
         if kind == _TEXT:
             return self._text()
         if kind != _LIST:
@@ -110,6 +114,8 @@ class _Reader:
             for _ in range(count):
                 length = self._take("Q")
                 self._at += length
+        elif of in _SCALARS and count <= _MOST_LAYERS:
+            return [self._take(_SCALARS[of]) for _ in range(count)]
         elif of in _SCALARS:
             self._at += count * struct.calcsize(f"<{_SCALARS[of]}")
         else:

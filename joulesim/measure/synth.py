@@ -378,8 +378,9 @@ def _set_scale(blocks: np.ndarray, name: str, scale: float) -> None:
         blocks[:, at:at + 2] = np.frombuffer(np.float16(value).tobytes(), np.uint8)
 
 
-_GELU = ("bloom", "falcon", "gemma", "gpt2", "gptj", "gptneox", "mpt", "phi2", "phi3small", "starcoder")
-"""How the names of architectures begin whose gate is a GELU; of the others it is a SiLU (llama.cpp ``src/models``)."""
+_GELU = {"bloom", "falcon", "gemma", "gemma2", "gemma3", "gemma3n", "gpt2", "gptj", "gptneox", "grok", "mpt", "phi2",
+         "starcoder", "starcoder2"}
+"""Architectures whose gate is a GELU; of the others it is taken for a SiLU (llama.cpp ``src/models``, ``LLM_FFN_GELU``)."""
 
 
 def description(path: str | os.PathLike) -> dict[str, Any]:
@@ -393,12 +394,13 @@ def description(path: str | os.PathLike) -> dict[str, Any]:
     family = stored.get("general.architecture", "")
 
     def size(name: str):
-        return stored.get(f"{family}.{name}")
+        value = stored.get(f"{family}.{name}")  # a list says it layer by layer
+        return sum(value) / len(value) if isinstance(value, list) and value else value
 
     heads, layers, used = size("attention.head_count"), size("block_count"), size("expert_used_count")
     kv_heads, gate = size("attention.head_count_kv") or heads, size("feed_forward_length")
     if used:
-        gate = (size("expert_feed_forward_length") or gate or 0) * used
+        gate = (size("expert_feed_forward_length") or gate or 0) * used + (size("expert_shared_feed_forward_length") or 0)
     repeated = {"attn_q_norm": heads, "attn_k_norm": kv_heads}
     norms = [t.size[0] * repeated.get(t.name.split(".")[-2], 1) for t in table.tensors
              if t.name.startswith("blk.") and t.name.endswith("norm.weight") and len(t.size) == 1]
@@ -415,6 +417,6 @@ def description(path: str | os.PathLike) -> dict[str, Any]:
         "experts_used": used,
         "norm_channels": sum(norms) / layers if layers else None,
         "gate_channels": gate,
-        "activation": "gelu" if family.startswith(_GELU) else "silu",
+        "activation": "gelu" if family in _GELU else "silu",
         "matrices": [list(m) for m in found],
     }

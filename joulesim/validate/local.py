@@ -4,13 +4,14 @@ Constants of the machine in front of you, from records of single calls.
 A call of :math:`N` rows takes
 
 .. math::
-   t = s_a^\alpha s_m^\mu \Big[t_0 + \ell\,(t_L + b\,t_b) + \ell N \sum_e c_e t_e
+   t = s_a^\alpha s_m^\mu \Big[t_0 + \ell\,(q\,t_L + b\,t_b) + \ell N \sum_e c_e t_e
        + \sum_m W_f(N)\,r_m (k_m + k_f) + \ell\,h\,a_d(n) \sum p\Big]
-       + s_m^\delta \Big[\sigma\,\frac{B^2}{B + B_0} + \pi\,h\,b\,\ell C \max\Big(0, 1 - \frac{C_0}{C}\Big)\Big]
+       + s_m^\delta \Big[\sigma\,\frac{B^2}{B + B_0} + \pi\,h\,b\,q\,\ell C \max\Big(0, 1 - \frac{C_0}{C}\Big)\Big]
 
-with layers :math:`\ell`, sequences :math:`b`, matrices :math:`m` of :math:`r_m` rows and :math:`k_m` columns in format
-:math:`f`, bytes :math:`B` of weights and cache of which about :math:`B_0` stay in a last-level cache, query heads :math:`h`
-of :math:`d` channels, positions :math:`p` looked at, and :math:`c_e` channels that a layer normalises or gates.
+with layers :math:`\ell`, sequences :math:`b`, passes :math:`q` of a microbatch each, matrices :math:`m` of :math:`r_m` rows
+and :math:`k_m` columns in format :math:`f`, bytes :math:`B` of weights, cache and logits of which about :math:`B_0` stay in a
+last-level cache, query heads :math:`h` of :math:`d` channels, positions :math:`p` looked at, and :math:`c_e` channels that a
+layer normalises or gates.
 
 A head's keys and values lie between those of other heads, so each head passes over the :math:`C` bytes that a layer has of
 a sequence, and beyond the :math:`C_0` of a second-level cache it fetches them again. Step times of five shapes at ten depths
@@ -24,9 +25,12 @@ a probe beside each repeat (1 with wall time); each part follows powers of them.
 in the median where a table is off by 3 %. Between two entries it is a line; they are close behind four and sixteen rows, the
 heights of tiles, and around eight, where another kernel may take over. :math:`a_d(n)` is a table over channels a head and
 rows a sequence, log-log between entries: kernels are written for some head widths, and one of llama.cpp's for the CPU took
-2.8 times as long a position with 96 channels as with 128. From 64 rows a sequence attention takes whole tiles.
+2.8 times as long a position with 96 channels as with 128; wider and narrower heads than any entry's count as that one's.
+From 64 rows a sequence attention takes whole tiles, by another kernel, so 33 to 63 rows count as 32.
 
-What llama.cpp's last layer does behind its attention, and the output matrix, have the rows whose logits are wanted.
+What llama.cpp's last layer does behind its attention, with half of its norms, and the output matrix, have the rows whose
+logits are wanted. A matrix of several passes has their mean of rows each time; one of routed experts the experts that any row
+is sent to, by chance and evenly, each with its part of the rows.
 """
 
 from __future__ import annotations

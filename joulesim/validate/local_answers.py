@@ -143,7 +143,8 @@ def _why_not(result: FitResult, record: Record, unit: str) -> str:
         return f"answers are timed in {unit}, the fit by the {clock} clock"
     if record.provenance != result.calls.records[0].provenance:
         return f"answers are {record.provenance}, the fit's calls are {result.calls.records[0].provenance}"
-    if result.fitted.best_probe and not any(q.core_probe for q in record.questions):
+    needed = "memory_probe" if result.calls.records[0].state.memory_probe else "core_probe"
+    if result.fitted.best_probe and not any(getattr(q, needed) for q in record.questions):
         return "the fit knows how fast its core was, the answers do not (this engine probes no core)"
     strange = {m[3] for m in multiplied(model["matrices"], _weights(record))} - set(result.fitted.formats)
     return f"the fit has seen no matrix in {', '.join(sorted(strange))}" if strange else ""
@@ -164,7 +165,7 @@ def _calls(result: FitResult, record: Record) -> tuple[Points, np.ndarray, np.nd
         slow = slowness(q, best)
         made.append((_prefill(q), 1, slow))
         if steps := (max(q.output - 1, 0) if q.calls is None else q.calls):
-            halfway = q.prompt + (steps - 1) / 2  # time is linear in the depth
+            halfway = q.prompt + (steps - 1) / 2  # time is all but linear in the depth
             made.append(({"phase": "decode", "sequences": 1, "tokens": 1, "depth": halfway}, steps, slow))
     calls, often, slow = zip(*made, strict=True)
     points = imagined(calls, record.scenario["model"], _weights(record), record.runtime.settings.get("microbatch"), slow)

@@ -183,18 +183,31 @@ def _nothing(records: Sequence[Record]) -> Fault:
     return Fault("records", f"expected calls that were measured, got {got}", "run `joulesim validate local` first")
 
 
+_NEEDED = ("layers", "heads", "head_dim", "norm_channels", "gate_channels", "activation", "matrices")
+
+
+def _probe(record: Record) -> str:
+    state = record.state
+    return "both parts of it" if state.memory_probe else "its whole" if state.core_probe else "none"
+
+
 def _check_alike(records: Sequence[Record]) -> None:
     """One fit is of one machine, and of models whose matrices are known."""
     faults = []
     for what, of in (("machine", lambda r: " + ".join(r.device.names) or r.device.host),
-                     ("runtime", lambda r: r.runtime.name), ("clock", lambda r: r.clock)):
+                     ("runtime", lambda r: r.runtime.name), ("clock", lambda r: r.clock), ("probe of the core", _probe)):
         if len(found := sorted({str(of(record)) for record in records})) > 1:
             faults.append(Fault("records", f"expected one {what}, got {', '.join(found)}", "fit each on its own"))
     for record in records:
         model = record.scenario["model"]
-        if not (model.get("gate_channels") or model.get("shape")):
+        lacking = [] if model.get("shape") else [name for name in _NEEDED if not model.get(name)]
+        if len(lacking) == len(_NEEDED):
             faults.append(Fault(f"record {record.campaign.point}", "expected what the model consists of, got its name alone",
                                 "measure again and give the file that the server runs, --model NAME=PATH"))
+        elif lacking:
+            faults.append(Fault(f"record {record.campaign.point}", f"expected a model with {', '.join(lacking)}, got none",
+                                "measure again; an older version wrote it"))
+        if lacking:
             break
     if faults:
         raise InputError(faults)
@@ -219,7 +232,10 @@ def _add(columns: dict[str, list], call: Mapping[str, Any], model: Mapping[str, 
     for place, height, width, kind, count in multiplied(model["matrices"], weights):
         few = place in ("output", "last")
         batch = outputs if few else rows / passes
-        times_used = count * (1 if few else passes) * (share if place == "expert" else 1)
+        times_used = count * (1 if few else passes)
+        if place == "expert":  # those that any of the rows is sent to, each with its part of them
+            used = 1 - (1 - share) ** batch
+            times_used, batch = times_used * used, batch * share / used
         columns["owner"].append(owner)
         columns["matrix_format"].append(kind)
         columns["matrix_rows"].append(height * times_used)

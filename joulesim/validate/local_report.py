@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from joulesim.validate.local import HEADS, QUERIES, ROWS, LocalFit
+from joulesim.validate.local import HEADS, QUERIES, ROWS, Constant, LocalFit
 from joulesim.validate.local_answers import HEADERS, cells
 from joulesim.validate.local_errors import Errors
 from joulesim.validate.local_points import Points
@@ -218,16 +218,21 @@ def _constants(fitted: LocalFit) -> str:
         return time if c.identified else f"({time})"
 
     attention = [(n, *(look(f"attention@{n}x{d}") for d in HEADS)) for n in QUERIES]
-    others = [(c.name, f"{c.value:.3g} {_UNITS.get(c.name.partition(':')[2] or c.name, 's')}".rstrip()
-               + f" ± {100 * c.stderr:.0f} %") for c in found.values() if "@" not in c.name]
+    def other(c: Constant) -> str:
+        value = f"{c.value:.3g} {_UNITS[c.name.partition(':')[2] or c.name]}".rstrip() + f" ± {100 * c.stderr:.0f} %"
+        return value if c.identified else f"({value})"
+
+    others = [(c.name, other(c)) for c in found.values() if "@" not in c.name]
     return (_table(("products, rows of a call", *map(str, ROWS)), rows)
             + _table(("attention a head and position, rows a sequence", *(f"{d} channels" for d in HEADS)), attention)
             + _table(("other constants", ""), others)
             + "<p class=note>± is one standard error of the logarithm; what is in brackets rests on its prior.</p>")
 
 
-_UNITS = {"stream": "s/B", "resident_bytes": "B", "extra_columns": "columns", "core_exponent": "", "stream_exponent": ""}
-"""Units of constants that are no times."""
+_UNITS = {"per_call": "s", "per_layer": "s", "per_sequence_layer": "s", "norm": "s", "silu": "s", "gelu": "s",
+          "stream": "s/B", "resident_bytes": "B", "pass": "s/B", "near_cache": "B", "extra_columns": "columns",
+          "core_exponent": "", "memory_exponent": "", "stream_exponent": ""}
+"""Units of constants outside the tables."""
 
 
 def _unidentified(result: FitResult) -> str:

@@ -146,8 +146,12 @@ def test_a_call_finds_empty_caches_in_cpu_time_and_others_follow_at_once(monkeyp
     assert did == [*around, "call", "cut", *around]
 
 
-def test_eviction_reads_more_than_a_cache_keeps():
+def test_eviction_reads_more_than_a_cache_keeps(monkeypatch):
     assert base._evicting().nbytes == 128 << 20 and base._evicting().all()
+    read = []
+    monkeypatch.setattr(base.np, "dot", lambda a, b: read.append(a))
+    base.evict()
+    assert len(read) == 1 and read[0] is base._evicting()
 
 
 def test_the_probe_behind_a_call_is_the_one_before_the_next(monkeypatch):

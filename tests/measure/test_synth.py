@@ -106,6 +106,20 @@ def test_shapes_that_no_engine_runs(change, message):
         synth.Shape.model_validate(TINY.model_dump() | change)
 
 
+def test_numbers_layer_by_layer_are_read_and_long_lists_passed_over(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "openelm")
+    writer.add_array("openelm.attention.head_count", [12, 16, 20])
+    writer.add_array("tokenizer.ggml.scores", [0.5] * 2000)
+    writer.add_array("tokenizer.ggml.tokens", ["a", "b"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    writer.close()
+    keys = synth.read_table(tmp_path / "m.gguf").keys
+    assert keys["openelm.attention.head_count"] == [12, 16, 20]
+    assert "tokenizer.ggml.scores" not in keys and "tokenizer.ggml.tokens" not in keys
+
+
 def test_damaged_file(tmp_path):
     (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(20))
     with pytest.raises(InputError, match="expected a .gguf, got one that cannot be read"):
@@ -123,3 +137,23 @@ def test_command(tmp_path, capsys):
     assert "expected a format that can be written, got 'q4_x'" in capsys.readouterr().err
     assert main(["synth", path, "--shape", "s151"]) == 2
     assert "no shape 's151'. Did you mean s150?" in capsys.readouterr().err
+    assert main(["synth", path, "--force", "--seed", "-1"]) == 2
+    assert "--seed: expected 0 or more, got -1; any such number will do" in capsys.readouterr().err
+    for name in ("", str(tmp_path)):
+        assert main(["synth", name]) == 2
+        assert f"file: expected the name of a file, got {name!r}; such as model.gguf" in capsys.readouterr().err
+    assert main(["synth", path, "--force", "--shape", "s13", "--layers", "1", "--family", "gemma3", "-o", "json"]) == 0
+    assert synth.description(path)["architecture"] == "gemma3"
+
+
+@pytest.mark.parametrize(("family", "activation"), [("falcon", "gelu"), ("falcon-h1", "silu"), ("grok", "gelu"), ("qwen3", "silu")])
+def test_gates_by_architecture_layers_apart_and_shared_experts(monkeypatch, family, activation):
+    said = {"block_count": 2, "embedding_length": 64, "attention.head_count": [4, 8], "attention.head_count_kv": [2, 2],
+            "feed_forward_length": [100, 300], "expert_used_count": None}
+    seen = {"general.architecture": family} | {f"{family}.{key}": value for key, value in said.items()}
+    monkeypatch.setattr(synth, "read_table", lambda _: synth.Table(seen, []))
+    found = synth.description("some.gguf")
+    assert (found["heads"], found["kv_heads"], found["gate_channels"], found["activation"]) == (6, 2, 200, activation)
+    seen |= {f"{family}.expert_used_count": 4, f"{family}.expert_feed_forward_length": 50,
+             f"{family}.expert_shared_feed_forward_length": 70}
+    assert synth.description("some.gguf")["gate_channels"] == 4 * 50 + 70

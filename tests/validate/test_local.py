@@ -17,7 +17,7 @@ from joulesim.measure.campaign import Runner
 from joulesim.measure.conditions import State
 from joulesim.measure.plan import read_campaign
 from joulesim.measure.records import read_records
-from joulesim.validate import local, local_errors, local_points
+from joulesim.validate import local, local_errors, local_points, local_report
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,10 @@ def fitted(records):
 
 
 def test_rounds_are_joined_or_calls_of_their_own(records, calls):
-    assert len(calls) == 115
+    assert len(calls) == 116
     assert all(len(rounds) == 2 for rounds in calls.rounds)
     apart = local_points.points(read_records(records), joined=False)
-    assert len(apart) == 230
+    assert len(apart) == 232
     assert sorted(apart.time) == pytest.approx(sorted(time for rounds in calls.rounds for time, *_ in rounds))
     assert calls.time == pytest.approx([np.sqrt(first[0] * second[0]) for first, second in calls.rounds])
 
@@ -152,6 +152,33 @@ def test_of_experts_those_that_a_token_is_sent_to_count():
     parts = [["layer", 512, 512, "q4_0", 3], ["expert", 512, 512, "q4_0", 24], ["output", 900, 512, "q4_0", 1]]
     one = one_call(matrices=parts, experts=8, experts_used=2)
     assert one.matrix_rows.tolist() == [3 * 512, 24 / 4 * 512, 900]
+    many = one_call(100, matrices=parts, experts=8, experts_used=2)  # all of them, each with a fourth of the rows
+    assert many.matrix_rows.tolist() == pytest.approx([3 * 512, 24 * 512, 900])
+    assert many.matrix_batch.tolist() == pytest.approx([100, 25, 1])
+
+
+def test_a_long_prompt_goes_through_all_layers_once_a_microbatch(fitted):
+    one, two = one_call(512), one_call(1024)
+    assert (one.passes, two.passes) == (1, 2)
+    cached = 2 * 2 * 64 * 2 * 3
+    assert one.bytes - 512 * 512 * 3 * 4.5 / 8 == pytest.approx(512 * cached)
+    assert two.bytes - 2 * 512 * 512 * 3 * 4.5 / 8 == pytest.approx(2 * 1024 * cached)
+    assert two.passed_over == pytest.approx(8 * 2 * 1024 * cached)
+    dear, free = (fit_with(fitted, per_layer=seconds, per_sequence_layer=1e-30) for seconds in (1.0, 1e-30))
+    assert dear.predict(two)[0] - free.predict(two)[0] == pytest.approx(3 * 2)
+    dear, free = (fit_with(fitted, per_sequence_layer=seconds) for seconds in (1.0, 1e-30))
+    several = one_call(sequences=5)
+    assert dear.predict(several)[0] - free.predict(several)[0] == pytest.approx(3 * 5)
+
+
+def test_attention_of_less_rows_than_a_tile_is_of_the_other_kernel(fitted):
+    slow = fit_with(fitted, **{"attention@64x64": 1.0})
+    for rows, same in ((32, True), (33, True), (63, True), (64, False)):
+        assert (slow.predict(one_call(rows))[0] == fitted.predict(one_call(rows))[0]) == same
+
+
+def test_the_report_has_a_unit_for_each_constant_outside_the_tables(fitted):
+    assert set(local_report._UNITS) == {*local._COMMON, "extra_columns"}
 
 
 def test_what_stands_around_the_matrices_is_counted_by_its_kind():
@@ -226,6 +253,12 @@ def test_command(records, tmp_path, capsys):
         assert outside not in page
     assert main(["predict", "gemma-3-270m", "--on", str(tmp_path / "profile.yaml"), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["tpot"] > 0
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
+def test_a_budget_of_nothing(tmp_path, capsys, minutes):
+    assert main(["validate", "local", "--minutes", minutes, "--folder", str(tmp_path), "--runtime", "fake"]) == 2
+    assert f"--minutes: expected more than 0, got {minutes}; leave it out for no limit" in capsys.readouterr().err
 
 
 def test_doctor(capsys):

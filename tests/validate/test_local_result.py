@@ -1,5 +1,7 @@
 """What js.fit gives: constants, errors beside their noise, a profile; and from thin records a fit or one clear line."""
 
+import json
+
 import numpy as np
 import pytest
 import yaml
@@ -10,7 +12,7 @@ from joulesim.errors import InputError, NotFoundError
 from joulesim.measure.campaign import Runner
 from joulesim.measure.conditions import Device
 from joulesim.measure.plan import read_campaign
-from joulesim.measure.records import read_records
+from joulesim.measure.records import RecordFile, read_records
 from joulesim.measure.validity import Reason, Validity
 from joulesim.validate import local
 from joulesim.validate.local_points import imagined
@@ -139,6 +141,44 @@ def test_a_model_known_by_name_alone(tmp_path):
     records = [r.model_copy(update={"scenario": {**r.scenario, "model": {"name": "gpt"}}}) for r in run(tmp_path)]
     with pytest.raises(InputError, match="expected what the model consists of, got its name alone; measure again and give"):
         js.fit(records)
+
+
+def test_records_of_an_older_version_are_to_be_measured_again(tmp_path):
+    model = {"layers": 4, "heads": 8, "head_dim": 64, "matrices": [["layer", 8, 8, "q4_0", 1]]}
+    records = [r.model_copy(update={"scenario": {**r.scenario, "model": model}}) for r in run(tmp_path)]
+    with pytest.raises(InputError, match="expected a model with norm_channels, gate_channels, activation, got none; measure "
+                                         "again; an older version wrote it"):
+        js.fit(records)
+
+
+def test_probes_that_say_different_things_are_not_mixed(tmp_path):
+    records = list(run(tmp_path))
+    for state in ({"core_probe": 2e-3}, {"core_probe": 2e-3, "memory_probe": 1e-3}):
+        known = altered(records[:3], state=records[0].state.model_copy(update=state))
+        with pytest.raises(InputError, match="records: expected one probe of the core, got .*none; fit each on its own"):
+            js.fit([*known, *records[3:]])
+
+
+def test_calls_that_an_earlier_run_timed_by_another_clock_are_left_out_and_counted(tmp_path, capsys):
+    records = list(run(tmp_path))
+    with RecordFile(tmp_path / "both.jsonl") as both:
+        for record in [*altered(records[:5], clock="wall"), *records]:
+            both.append(record)
+    options = ["validate", "local", "--no-measuring", "--folder", str(tmp_path / "out"), "-o", "json"]
+    found = []
+    for name in ("r", "both"):
+        assert main([*options, "--records", str(tmp_path / f"{name}.jsonl")]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    alone, both = found
+    assert both["errors"] == alone["errors"] and both["clock"] == alone["clock"] == "cpu"
+    assert (alone["campaign"]["left out of another clock"], both["campaign"]["left out of another clock"]) == (0, 5)
+
+
+def test_nothing_held_out_is_no_pass(tmp_path, capsys):
+    run(tmp_path, held=None)
+    assert main(["validate", "local", "--no-measuring", "--strict", "--records", str(tmp_path / "r.jsonl"), "--folder",
+                 str(tmp_path / "out"), "-o", "json"]) == 1
+    assert '"passed": false' in capsys.readouterr().out
 
 
 def test_how_wide_heads_fare_is_assumed_until_a_shape_has_them(tmp_path):

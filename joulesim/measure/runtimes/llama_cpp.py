@@ -57,7 +57,7 @@ class Model:
         if not self.handle:
             raise _failed(f"{path} does not load")
         self.seed: bytes | None = None
-        """Saved cache of a few tokens, which contexts are filled from; of one cache format, as is all that a model is for."""
+        """Saved cache of a few tokens, which contexts are filled from; all contexts of a model share one cache format."""
         self.vocabulary = engine.llama_model_get_vocab(self.handle)
         self.n_vocabulary = engine.llama_vocab_n_tokens(self.vocabulary)
 
