@@ -90,7 +90,15 @@ SHAPES = {
         ("deep-narrow", 512, 28, 8, 4, 2048, 4096),
     )
 }
-"""Shapes by name: ``s150`` has about 150 million weights."""
+_GEMMA = Shape(family="gemma3", width=128, layers=4, heads=4, kv_heads=1, head_dim=256, ffn=4096, vocabulary=4096)
+_THIN = Shape(width=128, layers=1, heads=2, kv_heads=1, ffn=256, vocabulary=512)
+SHAPES |= {
+    "s150-h128": SHAPES["s150"].model_copy(update={"heads": 8}),
+    "gemma": _GEMMA, "gemma-as-llama": _GEMMA.model_copy(update={"family": "llama"}),
+    "many-heads": Shape(width=256, layers=2, heads=8, kv_heads=8, head_dim=128, ffn=512, vocabulary=512),
+    "thin-1": _THIN, "thin-24": _THIN.model_copy(update={"layers": 24}),
+}
+"""Shapes by name: ``s150`` has about 150 million weights; the last ones are for what is no matrix."""
 
 
 def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -167,8 +167,9 @@ def test_the_probe_behind_a_call_is_the_one_before_the_next(monkeypatch):
                          ids=["steady", "never steady", "now and then"])
 def test_a_repeat_during_which_the_core_changed_does_not_count_where_others_do(monkeypatch, between, kept):
     probed = cycle(between)
+    monkeypatch.setattr(base, "evict", lambda: None)
     monkeypatch.setattr(base, "probe", lambda: Pace(next(probed), 0.5))
-    times = repeat(lambda: spin(0.03), lambda: None, "cpu", 0.0, 0.4, 3)
+    times = repeat(lambda: spin(0.01), lambda: None, "cpu", 0.0, 0.6, 3)
     cores = [p.core for p in times.probe]
     assert cores[:3] == kept and set(cores) == set(kept)
     assert len(times.cpu) == len(times.wall) == len(times.probe)
