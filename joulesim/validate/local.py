@@ -52,6 +52,7 @@ ROWS = (1, 2, 4, 5, 7, 8, 16, 20, 32, 64, 512)
 """Rows of a call at which the table of each format has an entry."""
 QUERIES = (1, 8, 32, 64, 512)
 """Rows of a sequence at which the time of attention has an entry."""
+_UNTILED = max(n for n in QUERIES if n < TILE)
 HEADS = (64, 128, 256)
 """Channels of a head at which the time of attention has an entry."""
 _PRIOR = {"per_call": (2e-5, 1.0), "per_layer": (5e-6, 1.0), "per_sequence_layer": (1e-6, 1.0),
@@ -234,7 +235,7 @@ def _design(names: list[str], formats: list[str], calls: Points) -> _Design:
     share = (batch - rows[at]) / (rows[at + 1] - rows[at])
     table = [(places([f"@{rows[i]}" for i in one]), weight * rows[one] * beyond)
              for one, weight in ((at, 1 - share), (at + 1, share))]
-    queries = np.where(calls.queries < TILE, np.minimum(calls.queries, 32), calls.queries)
+    queries = np.where(calls.queries < TILE, np.minimum(calls.queries, _UNTILED), calls.queries)
     (n, n_share), (d, d_share) = _between(QUERIES, queries), _between(HEADS, calls.head_width)
     attention = [
         (np.array([place[_attention(QUERIES[i], HEADS[j])] for i, j in zip(n + up, d + wide, strict=True)], int),

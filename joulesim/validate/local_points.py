@@ -184,6 +184,7 @@ def _nothing(records: Sequence[Record]) -> Fault:
 
 
 _NEEDED = ("layers", "heads", "head_dim", "norm_channels", "gate_channels", "activation", "matrices")
+"""What a call's time depends on, of a model that is no synthetic shape."""
 
 
 def _probe(record: Record) -> str:

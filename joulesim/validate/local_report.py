@@ -206,23 +206,20 @@ def _key(record) -> tuple[str, str]:
 def _constants(fitted: LocalFit) -> str:
     found = {c.name: c for c in fitted.constants()}
 
-    def cell(name: str) -> str:
-        c = found[name]
-        rate = f"{2e-9 / c.value:.4g} GFLOP/s ± {100 * c.stderr:.0f} %"
-        return rate if c.identified else f"({rate})"
+    def shown(c: Constant, value: str) -> str:
+        text = f"{value.rstrip()} ± {100 * c.stderr:.0f} %"
+        return text if c.identified else f"({text})"
 
-    rows = [(kind, *(cell(f"{kind}@{n}") for n in ROWS)) for kind in fitted.formats]
-    def look(name: str) -> str:
-        c = found[name]
-        time = f"{1e9 * c.value:.3g} ns ± {100 * c.stderr:.0f} %"
-        return time if c.identified else f"({time})"
+    def rate(c: Constant) -> str:
+        return shown(c, f"{2e-9 / c.value:.4g} GFLOP/s")
 
-    attention = [(n, *(look(f"attention@{n}x{d}") for d in HEADS)) for n in QUERIES]
-    def other(c: Constant) -> str:
-        value = f"{c.value:.3g} {_UNITS[c.name.partition(':')[2] or c.name]}".rstrip() + f" ± {100 * c.stderr:.0f} %"
-        return value if c.identified else f"({value})"
+    def look(c: Constant) -> str:
+        return shown(c, f"{1e9 * c.value:.3g} ns")
 
-    others = [(c.name, other(c)) for c in found.values() if "@" not in c.name]
+    rows = [(kind, *(rate(found[f"{kind}@{n}"]) for n in ROWS)) for kind in fitted.formats]
+    attention = [(n, *(look(found[f"attention@{n}x{d}"]) for d in HEADS)) for n in QUERIES]
+    others = [(c.name, shown(c, f"{c.value:.3g} {_UNITS[c.name.partition(':')[2] or c.name]}"))
+              for c in found.values() if "@" not in c.name]
     return (_table(("products, rows of a call", *map(str, ROWS)), rows)
             + _table(("attention a head and position, rows a sequence", *(f"{d} channels" for d in HEADS)), attention)
             + _table(("other constants", ""), others)
