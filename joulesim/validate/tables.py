@@ -124,7 +124,7 @@ def _point(table: str, number: int, row: dict[str, str], where: str, hardware: M
     slots = _slots(notes, where)
     workload = tasks().get(task, Task())
     device = hardware.get(row["hardware"].strip()) or _named("hardware", row["hardware"], where)
-    devices = int(cells.number(row, "num_gpus", where) or 1)
+    devices = _devices(row, where)
     degrees = _parallelism(row.get("parallelism", ""), devices, where)
     phase = _match(wording.PHASES, row["phase"], where, "phase")
     batch = cells.number(row, "batch_concurrency", where) or slots
@@ -289,10 +289,19 @@ def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: 
                                "divide it by 1000" if "mW" in what else "check the number of devices"))
 
 
+def _devices(row: Mapping[str, str], where: str) -> int:
+    """Devices of a row, one where it does not say."""
+    number = cells.number(row, "num_gpus", where)
+    if number is not None and number % 1:
+        raise InputError(Fault(f"{where}: num_gpus", f"expected a whole number of devices, got {number:g}"))
+    return int(number or 1)
+
+
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     found = {axis.upper(): float(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)[ =]?(\d+)", text, re.IGNORECASE)}
     found = {axis: int(cells.within(degree, "parallelism", text, where)) for axis, degree in found.items()}
-    if not found and re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE):
+    unsaid = devices == 1 or text.strip().lower() in ("", "none")
+    if not found and (not unsaid or re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE)):
         raise InputError(Fault(f"{where}: parallelism", f"expected degrees such as TP2 EP1, got {text!r}"))
     if found.get("PP", 1) > 1:
         raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}",

@@ -123,6 +123,8 @@ def test_no_energy_per_correct_answer_has_its_reason(tmp_path, change, said):
     ({"num_gpus": "3", "parallelism": "TP2"}, "expected degrees of 3 devices"),
     ({"parallelism": "TP0"}, "line 2: parallelism: expected 1 to 1e+06, got 'TP0'"),
     ({"num_gpus": "2", "parallelism": "DP4"}, "expected degrees of 2 devices, got 'DP4'"),
+    ({"num_gpus": "2.5"}, "line 2: num_gpus: expected a whole number of devices, got 2.5"),
+    ({"num_gpus": "2", "parallelism": "layer split"}, "expected degrees such as TP2 EP1, got 'layer split'"),
     ({"num_gpus": "2", "parallelism": "TP over both"}, "expected degrees such as TP2 EP1, got 'TP over both'"),
     ({"notes": "max_num_seqs=auto"}, "line 2: notes: max_num_seqs: expected a number, got 'auto'"),
     ({"notes": "task=gpqa; max_num_seqs=inf"}, "line 2: notes: max_num_seqs: expected 1 to 1e+07, got 'inf'"),
