@@ -291,17 +291,17 @@ def _possible(power: float | None, devices: int, hardware: HardwareSpec, where: 
 
 def _devices(row: Mapping[str, str], where: str) -> int:
     """Devices of a row, one where it does not say."""
-    number = cells.number(row, "num_gpus", where)
-    if number is not None and number % 1:
+    number = cells.number(row, "num_gpus", where) or 1.0
+    if number % 1:
         raise InputError(Fault(f"{where}: num_gpus", f"expected a whole number of devices, got {number:g}"))
-    return int(number or 1)
+    return int(number)
 
 
 def _parallelism(text: str, devices: int, where: str) -> dict[str, int]:
     found = {axis.upper(): float(n) for axis, n in re.findall(r"\b(TP|DP|EP|PP)[ =]?(\d+)", text, re.IGNORECASE)}
     found = {axis: int(cells.within(degree, "parallelism", text, where)) for axis, degree in found.items()}
-    unsaid = devices == 1 or text.strip().lower() in ("", "none")
-    if not found and (not unsaid or re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE)):
+    said = text.strip().lower() not in ("", "none")
+    if not found and said and (devices > 1 or re.search(r"\b(TP|DP|EP|PP)\b", text, re.IGNORECASE)):
         raise InputError(Fault(f"{where}: parallelism", f"expected degrees such as TP2 EP1, got {text!r}"))
     if found.get("PP", 1) > 1:
         raise InputError(Fault(f"{where}: parallelism", f"expected no pipeline, got {text!r}",
