@@ -203,7 +203,19 @@ def load_hardware(value, base: Path | None = None, text: bool = True):
     """Hardware profile by shipped name, path, or mapping (with ``base:`` to start from another profile)."""
     from joulesim.specs.hardware import HardwareSpec
 
-    return _read(HardwareSpec, "hardware", value, base, text)
+    found = _read(HardwareSpec, "hardware", value, base, text)
+    if found.same_die_as:
+        shipped_hardware(found.same_die_as)
+    return found
+
+
+@cache
+def shipped_hardware(name: str):
+    """Shipped profile that another one names in ``same_die_as``."""
+    known = names("hardware")
+    if name not in known:
+        raise InputError(Fault("hardware.same_die_as", f"expected a shipped device, got {name!r}", did_you_mean(name, known)))
+    return load_hardware(name)
 
 
 def load_runtime(value, base: Path | None = None, text: bool = True):

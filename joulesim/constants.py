@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from joulesim import units
-from joulesim.catalogue import data_root, read_yaml
+from joulesim.catalogue import data_root, read_yaml, shipped_hardware
 from joulesim.specs.hardware import HardwareSpec
 from joulesim.specs.runtime import RuntimeSpec
 
@@ -129,6 +129,8 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
             if "factor" in rule:  # times what the datasheet alone says
                 value, needs = rule["factor"] * start[name].value, start[name].needs
             found[name] = Constant(value, rule["spread"], rule.get("kind", "fitted"), rule.get("ref") or table["source"], needs)
+    if hardware.same_die_as and "energy_per_flop" not in found:
+        found["energy_per_flop"] = _of_die(hardware.same_die_as, runtime, expert_class, use_fitted)
     found |= _powers(hardware, found)
     return {name: found[name] for name in UNITS}
 
@@ -146,6 +148,17 @@ def _carried(hardware: HardwareSpec, base: dict[str, Constant]) -> dict[str, Con
             found[name] = base[name]._replace(value=value, kind="hypothetical", needs=() if how == "=" else base[name].needs,
                                               ref=f"{said}, from {hardware.derived_from.name}; {base[name].ref}")
     return found
+
+
+def _of_die(name: str, runtime: RuntimeSpec, expert_class: str | None, use_fitted: bool) -> Constant:
+    """
+    Energy per operation of another device with the same die.
+
+    A limit over a rate says what an operation costs only where the die may draw what its rate takes: a board held to half
+    the power, or cut to a seventh of the rate for export, computes with the same transistors.
+    """
+    found = constants(shipped_hardware(name), runtime, expert_class, use_fitted)["energy_per_flop"]
+    return found._replace(ref=f"{found.ref}; of {name}, the same die")
 
 
 def _efficiencies(hardware: HardwareSpec) -> dict[str, Constant]:

@@ -172,3 +172,9 @@ def test_formats_are_a_mapping_of_what_ships():
     assert catalogue.FORMATS["q4_0"].bytes_per_weight == 18 / 32
     with pytest.raises(KeyError, match="zzz"):
         catalogue.FORMATS["zzz"]
+
+
+def test_a_die_of_an_unknown_device_is_refused(tmp_path):
+    path = write(tmp_path, PROFILE + "same_die_as: h100-smx\n")
+    with pytest.raises(InputError, match=r"same_die_as: expected a shipped device, got 'h100-smx'.*h100-sxm"):
+        js.load_hardware(path)

@@ -62,9 +62,11 @@ class HardwareSpec(Spec):
     vendor: str = ""
     kind: Literal["gpu", "soc", "cpu", "accelerator"] = "gpu"
     family: str = ""
-    """Architecture family, e.g. ``hopper``; constants of a family member are a better start than a datasheet."""
+    """Architecture family, e.g. ``hopper``."""
     launch_year: int | None = None
     process_node: str = ""
+    same_die_as: str = ""
+    """Shipped device with the same die and the limit it was made for: energies of operations start from its datasheet."""
 
     memory_kind: str = ""
     """Memory technology, e.g. ``HBM3`` or ``GDDR7``; decides the starting energy per byte."""

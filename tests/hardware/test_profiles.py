@@ -69,6 +69,14 @@ def test_says_what_it_is(name):
     assert not profile.memory_kind or profile.memory_kind in MEMORY_KINDS
 
 
+@every
+def test_a_die_is_that_of_a_device_of_its_own(name):
+    profile = PROFILES[name]
+    if profile.same_die_as:
+        other = PROFILES[profile.same_die_as]
+        assert (other.family, other.process_node, other.same_die_as) == (profile.family, profile.process_node, "")
+
+
 def test_memory_kind_is_unstated_only_where_nobody_knows():
     assert [name for name in NAMES if not PROFILES[name].memory_kind] == ["cpu-2core-server"]
 

@@ -4,6 +4,7 @@ import pytest
 
 import joulesim as js
 from joulesim import catalogue
+from joulesim.constants import constants
 from joulesim.errors import InputError
 
 
@@ -37,3 +38,13 @@ def test_what_is_unknown_says_why(name):
 def test_a_given_value_takes_the_reason_away():
     spec = js.load_hardware({"base": "m5-pro", "power_limit": "60 W"})
     assert "power_limit" not in spec.unknown and spec.power_limit == 60.0
+
+
+def test_an_operation_costs_the_same_on_a_board_of_the_same_die_that_is_held_back():
+    h20, starting = js.load_hardware("h20"), js.load_runtime("llama.cpp-cuda")
+
+    def energy(hardware):
+        return constants(hardware, starting)["energy_per_flop"].value
+
+    assert energy(h20) == energy(js.load_hardware("h100-sxm"))
+    assert energy(h20.model_copy(update={"same_die_as": ""})) > 2.0 * energy(h20)  # a seventh of the rate, half the limit
