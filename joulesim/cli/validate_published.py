@@ -210,7 +210,8 @@ def _notes(report, by: str) -> list[str]:
         lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: {', '.join(off)}")
     lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]}); predicted by a fit on all others"
               for rule, part in report.excluded.items()]
-    return lines + [f"fit: {note}" for note in report.result.notes()]
+    lines += [f"fit: {note}" for note in report.result.notes()]
+    return [*lines, f"fit: log evidence {report.result.evidence():.1f}, to compare plans on these rows with this noise"]
 
 
 def _plain(report, by: str) -> dict:
@@ -223,6 +224,7 @@ def _plain(report, by: str) -> dict:
         "tables": report.plan.tables, "holdout": by, "is_validation": by != "none",
         "errors": [{"points": name, "quantity": quantity, **s._asdict()} for name, quantity, s in _summaries(report)],
         "coverage": coverage, "records": report.result.records_hash, "notes": report.result.notes(),
+        "log_evidence": report.result.evidence(),
         "constants": [{"name": p.label, "value": float(v), "stderr_of_log": float(e), "prior": p.value}
                       for p, v, e in zip(report.plan.parameters, _exp(report.result.shared), report.result.errors(),
                                          strict=False)],

@@ -70,13 +70,18 @@ class Plan(NamedTuple):
     parameters: tuple[Parameter, ...]
     fixed: dict[str, float]
     rules: dict[str, str]
-    time_weight: dict[str, float]
+    downweighted: dict[str, dict[str, float]]
+    """Weight of some quantities in classes of points, where it is not 1."""
     series_correlation: float = 0.0
     """Correlation of the noise of rows that were measured in one go (:meth:`Point.series`)."""
 
     def exclusion(self, point: Point) -> str | None:
         """Rule by which a point is left out of the fit and reported as a class of its own."""
         return next((name for name in self.rules if _RULES[name](point)), None)
+
+    def weight(self, point: Point, quantity: str) -> float:
+        """Weight of a quantity of a point."""
+        return next((w.get(quantity, 1.0) for name, w in self.downweighted.items() if _JITTERY[name](point)), 1.0)
 
 
 _RULES = {
@@ -123,8 +128,7 @@ def plan(runtime: str) -> Plan:
     return Plan(
         table["runtime"], tuple(table["tables"]), table["source"], table["noise"], tuple(declared),
         {name: _number(name, rule["value"]) for name, rule in table.get("fixed", {}).items()},
-        table.get("excluded", {}), {name: rule["time"] for name, rule in table.get("downweighted", {}).items()},
-        table.get("series_correlation", 0.0),
+        table.get("excluded", {}), table.get("downweighted", {}), table.get("series_correlation", 0.0),
     )
 
 
@@ -160,6 +164,25 @@ class FitResult:
     def errors(self) -> np.ndarray:
         """Standard error of each free logarithm."""
         return np.sqrt(np.diag(self.covariance))
+
+    def evidence(self) -> float:
+        r"""
+        Logarithm of the marginal likelihood, but for a constant: compares plans on the same rows with the same noise.
+
+        Notes
+        -----
+        .. math:: -C + \tfrac12 \ln\det\Sigma - \sum_i \ln\sigma_i
+
+        Laplace's approximation: cost at the optimum, and how much of the volume of the prior (spreads :math:`\sigma`) the
+        data leave (covariance :math:`\Sigma`). Freedom that the data do not ask for lowers it, without a row left out.
+
+        References
+        ----------
+        .. [1] D. J. C. MacKay, "Bayesian interpolation," Neural Computation 4(3), 1992.
+        """
+        spreads = [p.spread for p in self.plan.parameters]
+        spreads += len(self.devices) * [p.device_spread for p in self.plan.parameters if p.device_spread]
+        return float(np.linalg.slogdet(self.covariance)[1] / 2.0 - self.cost - np.log(spreads).sum())
 
     def notes(self) -> list[str]:
         """What is at a bound, what the data leave at its prior, and which parameters they cannot tell apart."""
@@ -286,9 +309,8 @@ class _Problem:
         for i, p in enumerate(plan_.parameters):
             self.low[i] = max(self.low[i], np.log(p.low) if p.low > 0 else -np.inf)
             self.high[i] = min(self.high[i], np.log(p.high) if np.isfinite(p.high) else np.inf)
-        slow = np.array([plan_.time_weight.get("single B200", 1.0) if jittery(p) else 1.0 for p in points])
-        noise, one = plan_.noise, np.ones(len(points))
-        self.weights = np.stack([slow / noise["time"], one * 0.8 / noise["energy"], one * 0.8 / noise["power"]])
+        weight = {q: np.array([plan_.weight(p, q) for p in points]) / noise for q, noise in plan_.noise.items()}
+        self.weights = np.stack([weight["time"], 0.8 * weight["energy"], 0.8 * weight["power"]])
         measured = np.array([[p.batch / (p.output_throughput or np.nan), p.energy_per_token, p.power] for p in points], float)
         self.measured = np.log(measured.T)
         self.weights = np.where(np.isnan(self.measured), 0.0, self.weights)  # what a row does not say weighs nothing

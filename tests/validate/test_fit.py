@@ -62,6 +62,28 @@ def test_what_the_data_cannot_identify_keeps_its_prior_and_is_said(plan, points)
     assert "expert_skew: the data do not identify it; it keeps its prior" in result.notes()
 
 
+def test_evidence_asks_for_no_freedom_that_the_data_do_not_use(plan, points, devices):
+    made = made_by(plan, devices, np.log([p.value for p in plan.parameters]), points)
+
+    def evidence(name, **other):
+        changed = tuple(p._replace(**other) if p.label == name else p for p in plan.parameters)
+        return fit.fit(made, plan._replace(parameters=changed), evaluations=15).evidence()
+
+    value = next(p.value for p in plan.parameters if p.name == "energy_per_byte")
+    declared = evidence(None)
+    assert evidence("energy_per_byte", spread=1.0) < declared - 0.5
+    assert evidence("energy_per_byte", value=2.0 * value, spread=0.25) < declared - 1.0
+    assert evidence("energy_per_instruction", spread=1.0) == pytest.approx(declared, abs=0.2)  # dense rows unpack nothing
+
+
+def test_weights_of_a_class_reach_the_quantities_it_names(plan, points):
+    single = next(p for p in points if fit.jittery(p))
+    other = next(p for p in points if not fit.jittery(p))
+    assert [plan.weight(single, quantity) for quantity in ("time", "power", "energy")] == [0.1, 0.1, 1.0]
+    assert plan.weight(other, "time") == 1.0
+    assert plan._replace(downweighted={}).weight(single, "time") == 1.0
+
+
 def test_the_hash_names_the_records(points):
     assert fit.records_hash(points) == fit.records_hash(list(points))
     assert fit.records_hash(points) != fit.records_hash(points[1:])
