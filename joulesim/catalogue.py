@@ -204,17 +204,29 @@ def load_hardware(value, base: Path | None = None, text: bool = True):
     from joulesim.specs.hardware import HardwareSpec
 
     found = _read(HardwareSpec, "hardware", value, base, text)
-    if found.same_die_as:
-        shipped_hardware(found.same_die_as)
+    if found.same_die_as is not None:
+        _check_die(found, f"hardware {found.name!r}: same_die_as")
     return found
+
+
+def _check_die(profile, where: str) -> None:
+    """Raise unless the device that a profile names has the same die and says what an operation costs."""
+    known, name = names("hardware"), profile.same_die_as
+    if name not in known:
+        raise InputError(Fault(where, f"expected a shipped device, got {name!r}", did_you_mean(name.lower(), known)))
+    other = shipped_hardware(name)
+    for field in ("kind", "family", "process_node"):
+        mine, its = getattr(profile, field), getattr(other, field)
+        if mine and its and mine != its:
+            raise InputError(Fault(where, f"expected a device of {field} {mine}, got {name} of {its}",
+                                   "name its own sister, or take same_die_as out"))
+    if other.power_limit is None or other.matrix_rate is None or other.same_die_as is not None:
+        raise InputError(Fault(where, f"expected a device with a limit and a matrix rate of its own, got {name}"))
 
 
 @cache
 def shipped_hardware(name: str):
     """Shipped profile that another one names in ``same_die_as``."""
-    known = names("hardware")
-    if name not in known:
-        raise InputError(Fault("hardware.same_die_as", f"expected a shipped device, got {name!r}", did_you_mean(name, known)))
     return load_hardware(name)
 
 

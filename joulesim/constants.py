@@ -16,6 +16,7 @@ import numpy as np
 
 from joulesim import units
 from joulesim.catalogue import data_root, read_yaml, shipped_hardware
+from joulesim.specs.derived import CarryOver
 from joulesim.specs.hardware import HardwareSpec
 from joulesim.specs.runtime import RuntimeSpec
 
@@ -112,7 +113,7 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
     use_fitted : bool
         Whether fitted constants replace starting ones.
     """
-    if hardware.derived_from is not None and hardware.carry_over is not None:
+    if hardware.derived_from is not None:
         return _carried(hardware, constants(hardware.derived_from, runtime, expert_class, use_fitted))
     found = _for_all() | _efficiencies(hardware) | _overheads(runtime)
     found["overlap_exponent"] = starting_rule("overlap_exponent", "cpu" if hardware.kind == "cpu" else "gpu")
@@ -125,10 +126,11 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
         start = constants(hardware, runtime, expert_class, use_fitted=False)
     for part in parts:
         for name, rule in part.items():
-            value, needs = rule.get("value"), ()
+            value, needs, ref = rule.get("value"), (), rule.get("ref") or table["source"]
             if "factor" in rule:  # times what the datasheet alone says
                 value, needs = rule["factor"] * start[name].value, start[name].needs
-            found[name] = Constant(value, rule["spread"], rule.get("kind", "fitted"), rule.get("ref") or table["source"], needs)
+                ref = f"{ref}: {rule['factor']:g} x {start[name].ref}"
+            found[name] = Constant(value, rule["spread"], rule.get("kind", "fitted"), ref, needs)
     if hardware.same_die_as and "energy_per_flop" not in found:
         found["energy_per_flop"] = _of_die(hardware.same_die_as, runtime, expert_class, use_fitted)
     found |= _powers(hardware, found)
@@ -137,7 +139,7 @@ def constants(hardware: HardwareSpec, runtime: RuntimeSpec, expert_class: str | 
 
 def _carried(hardware: HardwareSpec, base: dict[str, Constant]) -> dict[str, Constant]:
     """Constants of a hypothetical device: the base's efficiencies, its powers and energies as declared."""
-    rules, found = hardware.carry_over, dict(base)
+    rules, found = hardware.carry_over or CarryOver(), dict(base)
     applied = [(rules.static_power, ("static_power",)), (rules.energy_per_byte, ("energy_per_byte",)),
                (rules.energy_per_operation, ("energy_per_flop", "energy_per_instruction", "active_power"))]
     for rule, names in applied:

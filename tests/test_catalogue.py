@@ -174,7 +174,19 @@ def test_formats_are_a_mapping_of_what_ships():
         catalogue.FORMATS["zzz"]
 
 
-def test_a_die_of_an_unknown_device_is_refused(tmp_path):
-    path = write(tmp_path, PROFILE + "same_die_as: h100-smx\n")
-    with pytest.raises(InputError, match=r"same_die_as: expected a shipped device, got 'h100-smx'.*h100-sxm"):
-        js.load_hardware(path)
+@pytest.mark.parametrize(("said", "message"), [
+    ("same_die_as: H100-SMX", "expected a shipped device, got 'H100-SMX'.*h100-sxm"),
+    ("same_die_as: b200-sxm\nfamily: hopper", "expected a device of family hopper, got b200-sxm of blackwell"),
+    ("same_die_as: h100-sxm\nprocess_node: TSMC 2N", "expected a device of process_node TSMC 2N, got h100-sxm of TSMC 4N"),
+    ("same_die_as: h100-sxm\nkind: cpu", "expected a device of kind cpu, got h100-sxm of gpu"),
+    ("same_die_as: h20", "expected a device with a limit and a matrix rate of its own, got h20"),
+    ("same_die_as: m5-max\nkind: soc", "expected a device with a limit and a matrix rate of its own, got m5-max"),
+])
+def test_a_die_that_says_nothing_of_a_profile_is_refused(tmp_path, said, message):
+    with pytest.raises(InputError, match=f"hardware 'mine': same_die_as: {message}"):
+        js.load_hardware(write(tmp_path, PROFILE + said + "\n"))
+
+
+def test_a_profile_without_a_sister_says_nothing_of_one(tmp_path):
+    assert js.load_hardware(write(tmp_path, PROFILE + "same_die_as: null\n")).same_die_as is None
+    assert js.load_hardware({"base": "h20", "same_die_as": None}).same_die_as is None

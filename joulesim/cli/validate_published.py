@@ -195,10 +195,13 @@ def _cells(s) -> tuple:
 def _notes(report, by: str) -> list[str]:
     import numpy as np
 
-    from joulesim.validate import holdout
+    from joulesim.validate import holdout, published
 
     lines = []
     if by != "none":
+        for name, keep in published.classes(report.errors.points).items():
+            low, high, series = holdout.median_range(report.errors.where(keep))
+            lines.append(f"energy, {name}: median error {low:.1f} to {high:.1f} % in nine of ten draws of its {series} series")
         for level in (0.5, 0.8, 0.95):
             share, ratio = holdout.coverage(report.errors, level, lambda p: p.model)
             lines.append(f"{level:.0%} intervals of energy hold {share:.0%} of held-out points; high over low {ratio:.2f}")
@@ -210,21 +213,23 @@ def _notes(report, by: str) -> list[str]:
         lines.append(f"worst: {p.model} on {p.devices} x {p.hardware}, {p.task}, batch {p.batch:.0f}: {', '.join(off)}")
     lines += [f"left out by rule, {rule}: {len(part.points)} rows ({report.plan.rules[rule]}); predicted by a fit on all others"
               for rule, part in report.excluded.items()]
-    lines += [f"fit: {note}" for note in report.result.notes()]
-    return [*lines, f"fit: log evidence {report.result.evidence():.1f}, to compare plans on these rows with this noise"]
+    return lines + [f"fit: {note}" for note in report.result.notes()]
 
 
 def _plain(report, by: str) -> dict:
-    from joulesim.validate import holdout
+    from joulesim.validate import holdout, published
 
     coverage = {} if by == "none" else {
         str(level): dict(zip(("covered", "high_over_low"), holdout.coverage(report.errors, level, lambda p: p.model),
                              strict=True)) for level in (0.5, 0.8, 0.95)}
+    ranges = {} if by == "none" else {
+        name: dict(zip(("low", "high", "series"), holdout.median_range(report.errors.where(keep)), strict=True))
+        for name, keep in published.classes(report.errors.points).items()}
     return {
         "tables": report.plan.tables, "holdout": by, "is_validation": by != "none",
         "errors": [{"points": name, "quantity": quantity, **s._asdict()} for name, quantity, s in _summaries(report)],
-        "coverage": coverage, "records": report.result.records_hash, "notes": report.result.notes(),
-        "log_evidence": report.result.evidence(),
+        "coverage": coverage, "median_error_of_energy_90": ranges,
+        "records": report.result.records_hash, "notes": report.result.notes(),
         "constants": [{"name": p.label, "value": float(v), "stderr_of_log": float(e), "prior": p.value}
                       for p, v, e in zip(report.plan.parameters, _exp(report.result.shared), report.result.errors(),
                                          strict=False)],

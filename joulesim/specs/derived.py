@@ -146,7 +146,8 @@ def _hypothetical(start: Mapping[str, Any], changes: dict[str, Any], factors: di
     name = changes.get("name", base)
     if name == base:
         name = f"{base} ({', '.join(f'{path} x{by:g}' for path, by in factors.items()) or 'hypothetical'})"
-    return changes | {"name": name, "sources": marked | dict(changes.get("sources", {})), "derived_from": dict(start)}
+    sources = marked | dict(changes.get("sources", {}))
+    return changes | {"name": name, "sources": sources, "derived_from": dict(start), "same_die_as": None}
 
 
 def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

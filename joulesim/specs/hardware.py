@@ -65,7 +65,7 @@ class HardwareSpec(Spec):
     """Architecture family, e.g. ``hopper``."""
     launch_year: int | None = None
     process_node: str = ""
-    same_die_as: str = ""
+    same_die_as: str | None = None
     """Shipped device with the same die and the limit it was made for: energies of operations start from its datasheet."""
 
     memory_kind: str = ""
@@ -103,7 +103,7 @@ class HardwareSpec(Spec):
     derived_from: HardwareSpec | None = None
     """Device that a hypothetical one differs from; its constants carry over as :attr:`carry_over` says."""
     carry_over: CarryOver | None = None
-    """What happens to powers and energies on the way there."""
+    """What happens to powers and energies on the way there; what is not said is kept."""
 
     unknown: dict[str, str] = Field(default_factory=dict)
     """Why a field is ``None``, by field name."""

@@ -45,12 +45,17 @@ class Predicted(NamedTuple):
 
 def gather(points: Sequence[Point]) -> list[Group]:
     """Points grouped by model, device, runtime, formats, parallelism and phase."""
+    return [_group(np.array(rows), [points[row] for row in rows]) for rows in alike(points)]
+
+
+def alike(points: Sequence[Point]) -> list[list[int]]:
+    """Positions of points that share everything discrete."""
     found: dict[tuple, list[int]] = defaultdict(list)
     for position, p in enumerate(points):
         key = (p.hardware, p.model, p.runtime, p.weights, p.kv_cache, p.tensor, p.expert, p.data, p.phase, p.boundary,
                p.gross)
         found[key].append(position)
-    return [_group(np.array(rows), [points[row] for row in rows]) for rows in found.values()]
+    return list(found.values())
 
 
 def _group(rows: np.ndarray, points: list[Point]) -> Group:

@@ -120,6 +120,27 @@ def summary(percent: np.ndarray) -> Summary:
     return Summary(float(np.median(absolute)), float(np.percentile(absolute, 90)), float(np.median(percent)), len(percent))
 
 
+def median_range(found: Errors, level: float = 0.9, draws: int = 2000) -> tuple[float, float, int]:
+    """
+    Range of the median absolute error of energy when series are drawn again, and their number. [%], [%], [1]
+
+    Points of one sweep ran on one server and are off together, so the series are what repeats, not the points.
+
+    References
+    ----------
+    .. [1] A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application," Cambridge, 1997, section 3.8.
+    """
+    off, keys = np.abs(np.expm1(found.logs["energy"])), [p.series() for p in found.points]
+    rows = [off[[i for i, key in enumerate(keys) if key == one and np.isfinite(off[i])]] for one in dict.fromkeys(keys)]
+    rows = [errors for errors in rows if len(errors)]
+    if not rows:
+        return np.nan, np.nan, 0
+    chosen = np.random.default_rng(0).integers(len(rows), size=(draws, len(rows)))
+    medians = [np.median(np.concatenate([rows[k] for k in draw])) for draw in chosen]
+    low, high = 100.0 * np.quantile(medians, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return float(low), float(high), len(rows)
+
+
 class Scatter(NamedTuple):
     """Spread of the logarithm that held-out errors show, for time and for energy beyond what time explains."""
 

@@ -69,13 +69,14 @@ def predict_file(path: Path, hardware: Mapping[str, str] | None = None, level: f
 def predict_points(given: Sequence[Point], level: float = 0.8, notes: Mapping[int, Fault] | None = None) -> list[Row]:
     """Predictions of points with the shipped constants; ``notes`` say by row why an accuracy is none."""
     rows: list[Row] = []
-    usable = []
-    for point in given:
+    usable: list[Point] = []
+    for positions in evaluate.alike(given):  # what cannot be built lies in what such points share
+        points_ = [given[position] for position in positions]
         try:
-            evaluate.gather([point])
-            usable.append(point)
+            evaluate.gather(points_[:1])
+            usable += points_
         except InputError as error:
-            rows.append(Row(point.row, point, reason=str(error.faults[0])))
+            rows += [Row(point.row, point, reason=str(error.faults[0])) for point in points_]
     for group in evaluate.gather(usable):
         predicted = evaluate.predict(group, uncertainty.spread_out(evaluate.known(group)))
         for position, (point, misfit) in enumerate(zip(group.points, _misfits(group), strict=True)):
@@ -100,7 +101,7 @@ def _row(point: Point, itl, throughput, power, energy, group, level: float) -> R
     if not np.isfinite(energy[0]):
         time = np.isfinite(throughput[0])
         return Row(point.row, point, itl=float(itl[0]) if time else None, throughput=float(throughput[0]) if time else None,
-                   reason=_why_unknown(group))
+                   reason=_why_unknown(group, point))
     low, high = uncertainty.interval(float(energy[0]), uncertainty.log_spread(energy), level)
     correct = None
     if point.accuracy and point.phase != "prefill":
@@ -121,14 +122,17 @@ def _no_correct(row: Row, note: Fault | None) -> str:
     return f"energy per correct answer: {what}"
 
 
-def _why_unknown(group) -> str:
+def _why_unknown(group, point: Point) -> str:
     hardware = group.scenario.hardware
     fields = {f for c in evaluate.known(group).values() for f in c.needs}
     fields |= {f for f in ("memory_bandwidth", "power_limit") if getattr(hardware, f) is None}
     boundary = group.points[0].boundary
     system = {"host": ("host_power",), "wall": ("host_power", "psu_efficiency")}.get(boundary, ())
     fields |= {f"system.{f}" for f in system if getattr(hardware.system, f) is None}
-    return "; ".join(f"hardware.{f} is unknown ({hardware.why_unknown(f)})" for f in sorted(fields)) or "not a number"
+    if fields:
+        return "; ".join(f"hardware.{f} is unknown ({hardware.why_unknown(f)})" for f in sorted(fields))
+    rest, cap = evaluate.known(group)["static_power"].value, point.power_cap
+    return f"a limit of {cap:g} W is below the {rest:.3g} W drawn at rest" if cap and cap <= rest else "not a number"
 
 
 def errors(rows: Sequence[Row]) -> dict[str, Any]:

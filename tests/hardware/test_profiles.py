@@ -74,7 +74,7 @@ def test_a_die_is_that_of_a_device_of_its_own(name):
     profile = PROFILES[name]
     if profile.same_die_as:
         other = PROFILES[profile.same_die_as]
-        assert (other.family, other.process_node, other.same_die_as) == (profile.family, profile.process_node, "")
+        assert (other.family, other.process_node, other.same_die_as) == (profile.family, profile.process_node, None)
 
 
 def test_memory_kind_is_unstated_only_where_nobody_knows():

@@ -47,4 +47,17 @@ def test_an_operation_costs_the_same_on_a_board_of_the_same_die_that_is_held_bac
         return constants(hardware, starting)["energy_per_flop"].value
 
     assert energy(h20) == energy(js.load_hardware("h100-sxm"))
-    assert energy(h20.model_copy(update={"same_die_as": ""})) > 2.0 * energy(h20)  # a seventh of the rate, half the limit
+    assert energy(h20.model_copy(update={"same_die_as": None})) > 2.0 * energy(h20)  # a seventh of the rate, half the limit
+
+
+def test_explain_names_the_die_that_a_fitted_factor_multiplies():
+    found = constants(js.load_hardware("h20"), js.load_runtime("vllm"))["energy_per_flop"]
+    assert found.ref.endswith("the sustained matrix rate; of h100-sxm, the same die")
+
+
+def test_a_limit_alone_leaves_the_silicon_of_a_hypothetical_device_as_it_is():
+    base, more = js.load_hardware("h20"), js.scale("h20", {"power_limit": 2})
+    assert (more.power_limit, more.same_die_as) == (2 * base.power_limit, None)
+    for runtime in ("vllm", "llama.cpp-cuda"):
+        before, after = (constants(hardware, js.load_runtime(runtime)) for hardware in (base, more))
+        assert all(after[name].value == pytest.approx(before[name].value, nan_ok=True) for name in before)

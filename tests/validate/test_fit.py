@@ -1,5 +1,7 @@
 """The fit recovers constants that made the data, says what it cannot know, and its derivatives are right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,18 +64,26 @@ def test_what_the_data_cannot_identify_keeps_its_prior_and_is_said(plan, points)
     assert "expert_skew: the data do not identify it; it keeps its prior" in result.notes()
 
 
-def test_evidence_asks_for_no_freedom_that_the_data_do_not_use(plan, points, devices):
-    made = made_by(plan, devices, np.log([p.value for p in plan.parameters]), points)
+@pytest.mark.slow
+def test_every_start_ends_in_the_same_minimum(plan, points, devices):
+    spread = np.array([p.spread for p in plan.parameters])
+    draws = np.random.default_rng(0).standard_normal((3, len(spread)))
+    whole = fit.fit(points, plan)
+    costs = [fit.fit(points, plan, start=replace(whole, shared=whole.shared + 0.5 * spread * draw)).cost for draw in draws]
+    assert costs == pytest.approx([whole.cost] * 3, abs=0.05)
 
-    def evidence(name, **other):
-        changed = tuple(p._replace(**other) if p.label == name else p for p in plan.parameters)
-        return fit.fit(made, plan._replace(parameters=changed), evaluations=15).evidence()
 
-    value = next(p.value for p in plan.parameters if p.name == "energy_per_byte")
-    declared = evidence(None)
-    assert evidence("energy_per_byte", spread=1.0) < declared - 0.5
-    assert evidence("energy_per_byte", value=2.0 * value, spread=0.25) < declared - 1.0
-    assert evidence("energy_per_instruction", spread=1.0) == pytest.approx(declared, abs=0.2)  # dense rows unpack nothing
+def test_medians_of_series_drawn_again(points):
+    def found(logs):
+        return holdout.Errors(list(points), {"energy": np.asarray(logs)}, "model", np.ones(len(points), bool))
+
+    keys = list(dict.fromkeys(p.series() for p in points))
+    low, high, series = holdout.median_range(found(np.full(len(points), np.log(1.1))))
+    assert (low, high) == pytest.approx((10.0, 10.0)) and series == len(keys) > 10
+    half = [np.log(1.2) if keys.index(p.series()) % 2 else 0.0 for p in points]  # one series right, the next 20 % off
+    low, high, _ = holdout.median_range(found(half))
+    assert low == pytest.approx(0.0) and high == pytest.approx(20.0)
+    assert np.isnan(holdout.median_range(found(np.full(len(points), np.nan)))[0])
 
 
 def test_weights_of_a_class_reach_the_quantities_it_names(plan, points):
